@@ -1,0 +1,1 @@
+"""doorward's broker: the daemon, its command line and its client library."""

@@ -1,0 +1,86 @@
+"""The audit events: which names there are and what one record says.
+
+Fields come from the frozen request and from typed results, never from free text; bodies appear as digests and sizes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from broker.contract.wire import JsonValue, canonical
+
+
+class EventName(StrEnum):
+    ACTION_REQUESTED = "action.requested"
+    POLICY_DECIDED = "policy.decided"
+    APPROVAL_REQUESTED = "approval.requested"
+    APPROVAL_DECIDED = "approval.decided"
+    APPROVAL_REFUSED = "approval.refused"  # an answer that was not accepted
+    DISPATCH_STARTED = "dispatch.started"
+    REMOTE_ANSWERED = "remote.answered"
+    DEADLINE_EXPIRED = "deadline.expired"
+    TRANSPORT_FAILED = "transport.failed"
+    ACTION_RESULT = "action.result"
+    RECONCILE_STARTED = "reconcile.started"
+    RECONCILE_SETTLED = "reconcile.settled"
+    EVIDENCE_RECORDED = "evidence.recorded"
+    OPERATION_SETTLED = "operation.settled"
+    OPERATION_IN_DOUBT = "operation.in_doubt"
+    SESSION_OPENED = "session.opened"
+    SESSION_ENDED = "session.ended"
+    SESSION_MUTED = "session.muted"
+    SESSION_UNMUTED = "session.unmuted"
+    GRANT_MADE = "grant.made"
+    GRANT_ENDED = "grant.ended"
+    VAULT_CREATED = "vault.created"
+    VAULT_UNLOCKED = "vault.unlocked"
+    VAULT_UNLOCK_FAILED = "vault.unlock_failed"
+    VAULT_LOCKED = "vault.locked"
+    VAULT_QUARANTINED = "vault.quarantined"
+    CREDENTIAL_ADDED = "credential.added"
+    CREDENTIAL_ROTATED = "credential.rotated"
+    CREDENTIAL_REMOVED = "credential.removed"
+    POLICY_TRUSTED = "policy.trusted"
+    POLICY_EDIT_REFUSED = "policy.edit_refused"
+    APPROVER_ENROLLED = "approver.enrolled"
+    CONTROL_OPENED = "control.opened"
+    CONTROL_REFUSED = "control.refused"
+    AUDIT_RECOVERED = "audit.recovered"
+    FLOOD_SUMMARY = "flood.summary"
+    DAEMON_STARTED = "daemon.started"
+    DAEMON_STOPPED = "daemon.stopped"
+    DAEMON_FROZEN = "daemon.frozen"
+    DAEMON_THAWED = "daemon.thawed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEvent:
+    """One record's content. `at_ms` is wall-clock milliseconds since the epoch; `fields` holds integers, no floats."""
+
+    name: EventName
+    at_ms: int
+    correlation_id: str | None = None
+    session_id: str | None = None
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """Canonical JSON of the event, the plaintext of an EVENT record."""
+        return canonical(
+            {
+                "event": self.name.value,
+                "at_ms": self.at_ms,
+                "correlation_id": self.correlation_id,
+                "session_id": self.session_id,
+                "fields": dict(self.fields),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Proof that an event is durable. Made by audit/writer.py alone, after fsync."""
+
+    seq: int
+    head: str  # hex of the record's chain hash
+    event: EventName
+    correlation_id: str | None

@@ -1,0 +1,1 @@
+"""Policy: what exists, who may, and who must be asked. Parsed once, matched purely."""
