@@ -4,7 +4,9 @@
 """
 
 import hmac
-from typing import Never, final, override
+from typing import Never, final
+
+from typing_extensions import override
 
 
 @final

@@ -1,0 +1,74 @@
+"""The frozen request: what was asked, resolved and spelled out once, before anybody decides about it.
+
+Nothing is parsed, joined, defaulted or templated after this value exists; the card shows it, the digest names it,
+the executor sends it. A credential appears as its name alone.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from broker.contract.reasons import Effect
+from broker.contract.wire import JsonValue, digest
+from broker.core.policy.model import Operation, Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """Seconds allowed per phase; total bounds them all."""
+
+    connect_s: float = 5.0
+    write_s: float = 10.0
+    first_byte_s: float = 20.0
+    total_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenRequest:
+    """One HTTP request as it will be sent, less the credential.
+
+    `url` is canonical (lower-case scheme and host, explicit port left out where it is the default, encoded path and
+    query); `headers` has lower-case names in sending order; `operation` is `service.name`, ad hoc `service.METHOD`.
+    """
+
+    service: Service
+    operation: str
+    declared: Operation | None
+    method: str
+    url: str
+    host: str
+    port: int
+    path: str  # as sent, percent-encoded, without the query
+    query: str  # as sent, without the question mark
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    effect: Effect
+    destructive: bool
+    args: Mapping[str, JsonValue] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
+    identifies: str = ""  # what names the target on the card's summary line
+    deadlines: Deadlines = field(default_factory=Deadlines)
+
+    @property
+    def digest(self) -> str:
+        return digest("doorward/request/v1", self.to_json())
+
+    @property
+    def is_write(self) -> bool:
+        return self.effect is not Effect.READ
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The canonical description that the digest covers."""
+        return {
+            "channel": "http",
+            "service": self.service.name,
+            "operation": self.operation,
+            "method": self.method,
+            "url": self.url,
+            "headers": [list(pair) for pair in self.headers],
+            "body": {"len": len(self.body), "sha256": hashlib.sha256(self.body).hexdigest()},
+            "effect": self.effect.value,
+            "destructive": self.destructive,
+            "credential": self.service.credential,
+            "targets": list(self.targets),
+        }

@@ -1,0 +1,172 @@
+"""Who is calling: kernel facts about processes become a Caller with an anchor.
+
+The anchor is the process that a session, its grants, request ids and results hang on. Shells, terminals,
+multiplexers, init and user managers never anchor. What a client says about itself is a label and decides nothing.
+Reads no /proc: server/peer.py does, and hands the facts in.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from broker.contract.wire import JsonValue, digest
+from broker.core.policy.model import AgentProgram
+
+UNIDENTIFIED = "unidentified"
+
+NEVER_ANCHORS = frozenset(
+    {
+        "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox", "nu", "pwsh",
+        "tmux", "screen", "zellij", "abduco", "dtach", "script", "login", "su", "sudo", "doas", "sshd", "mosh-server",
+        "init", "systemd", "launchd", "runit", "s6-svscan", "openrc-init", "tini", "dumb-init", "containerd-shim",
+        "conmon", "cron", "crond", "atd", "gnome-terminal-server", "konsole", "xterm", "alacritty", "kitty",
+        "wezterm-gui", "foot", "ghostty", "terminator", "xfce4-terminal", "ptyxis",
+    }
+)  # fmt: skip
+INTERPRETERS = frozenset({"node", "bun", "deno", "ruby", "perl", "java", "php", "uv", "npx", "npm"})
+
+
+class Span(StrEnum):
+    """What a session spans: one process, a process and what it starts, or one connection alone."""
+
+    PROCESS = "process"
+    TREE = "tree"
+    CONNECTION = "connection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFacts:
+    """One process as the kernel tells of it. `exe` is None where it can't be read (never a reason to allow)."""
+
+    pid: int
+    start_ticks: int
+    inode: int  # of the pidfd; 0 on kernels before 6.9
+    uid: int
+    exe: str | None
+    exe_id: tuple[int, int] | None  # device and inode of the executable
+    argv: tuple[str, ...] = ()
+    cwd: str | None = None
+    exe_sha256: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The file name of the executable, else of argv[0], else `unknown`."""
+        source = self.exe or (self.argv[0] if self.argv else "")
+        return source.removesuffix(" (deleted)").rsplit("/", 1)[-1].lstrip("-") or "unknown"
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return (self.pid, self.start_ticks, self.inode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerFacts:
+    """The process behind a connection and its ancestors, nearest first. Made by server/peer.py alone."""
+
+    process: ProcessFacts
+    ancestors: tuple[ProcessFacts, ...]
+    boot_id: str
+    foreign_namespace: bool = False
+
+    @property
+    def chain(self) -> tuple[ProcessFacts, ...]:
+        return (self.process, *self.ancestors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """The process that results and request ids belong to; outlives session, lock and restart of the daemon."""
+
+    boot_id: str
+    pid: int
+    start_ticks: int
+    inode: int
+
+    @property
+    def id(self) -> str:
+        """Stable name of the anchor in ledger and audit log."""
+        facts: dict[str, JsonValue] = {
+            "boot_id": self.boot_id,
+            "pid": self.pid,
+            "start": self.start_ticks,
+            "inode": self.inode,
+        }
+        return "an_" + digest("doorward/anchor/v1", facts).removeprefix("sha256:")[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, as far as the kernel proves it, and what a session of theirs spans."""
+
+    anchor: Anchor
+    anchor_process: ProcessFacts
+    span: Span
+    agent: str  # a name from [agents], or UNIDENTIFIED
+    peer: PeerFacts
+    interpreter: bool
+
+    @property
+    def exe(self) -> str | None:
+        return self.anchor_process.exe
+
+
+def may_anchor(process: ProcessFacts) -> bool:
+    return process.pid > 1 and process.name not in NEVER_ANCHORS
+
+
+def is_interpreter(process: ProcessFacts) -> bool:
+    return process.name in INTERPRETERS or process.name in NEVER_ANCHORS or process.name.startswith("python")
+
+
+def named_by(agents: Mapping[str, AgentProgram], process: ProcessFacts) -> str | None:
+    """The first name in alphabetical order whose executable (and argv, digest where declared) fits the process."""
+    for name in sorted(agents):
+        program = agents[name]
+        if process.exe is None or not fnmatchcase(process.exe, program.exe):
+            continue
+        if program.argv is not None and not any(fnmatchcase(word, program.argv) for word in process.argv):
+            continue
+        if program.sha256 is not None and program.sha256 != process.exe_sha256:
+            continue
+        return name
+    return None
+
+
+def identify(
+    peer: PeerFacts,
+    *,
+    agents: Mapping[str, AgentProgram],
+    holders: Mapping[tuple[int, int, int], Span],
+    claimed: Collection[int] = (),
+) -> Caller:
+    """Choose the anchor of a peer.
+
+    The nearest process that holds a session, else the nearest named one, else one that the client claims within its
+    own chain, else the connection alone. `holders` maps process keys to the span of the session that they hold.
+    """
+    for process in peer.chain:
+        span = holders.get(process.key)
+        if span is None or (span is not Span.TREE and process is not peer.process):
+            continue
+        return _caller(peer, process, span, named_by(agents, process))
+    for process in peer.chain:
+        name = named_by(agents, process)
+        if name is not None and may_anchor(process):
+            return _caller(peer, process, Span.TREE, name)
+    for process in peer.chain:
+        if process.pid in claimed and may_anchor(process):
+            return _caller(peer, process, Span.TREE, None)
+    return _caller(peer, peer.process, Span.CONNECTION, None)
+
+
+def _caller(peer: PeerFacts, process: ProcessFacts, span: Span, name: str | None) -> Caller:
+    anchor = Anchor(boot_id=peer.boot_id, pid=process.pid, start_ticks=process.start_ticks, inode=process.inode)
+    return Caller(
+        anchor=anchor,
+        anchor_process=process,
+        span=span,
+        agent=name or UNIDENTIFIED,
+        peer=peer,
+        interpreter=is_interpreter(process),
+    )

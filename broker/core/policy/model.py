@@ -1,0 +1,217 @@
+"""The policy as values: rules, agents, limits, services, operations. Parsed elsewhere; decides nothing itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from broker.contract.reasons import ApprovalRule, Category, Effect, RemoteEffect, Retry
+from broker.contract.wire import JsonValue
+from broker.core.predicate import Predicate
+
+EMPTY: Mapping[str, JsonValue] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in the policy something stands: file name within the policy directory, and line."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProgram:
+    """A program that [agents] names. `exe` and `argv` are glob patterns; argv is the process's own word."""
+
+    name: str
+    exe: str
+    argv: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule. An empty matcher matches everything; members of a matcher are alternatives, matchers all must hold."""
+
+    id: str
+    approval: ApprovalRule
+    reason: str = ""
+    agents: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    destructive: bool | None = None
+    methods: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    max_uses: int = 200
+    max_age_s: int = 3600
+    per: str = "rule"  # rule | operation | service
+    expires_s: int = 120
+    arming_ms: int = 1500
+    in_doubt: str = "refuse"  # refuse | ask
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of the whole policy: prompts, grants, bodies."""
+
+    prompts_per_minute: int = 8
+    pending_cards: int = 30
+    requests_per_minute: int = 600
+    max_uses: int = 1000
+    max_age_s: int = 28_800
+    body_bytes: int = 262_144
+    denial_memory_s: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay:
+    """Where a wait is told. kind: http_retry_after | delta_s | epoch_s | epoch_ms."""
+
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRule:
+    """An entry of `errors`: what an answer that fits means. `use_rate_limit` hands over to the rate-limit block."""
+
+    when: Predicate
+    category: Category | None = None
+    code: str | None = None
+    retry: Retry | None = None
+    remote_effect: RemoteEffect | None = None
+    use_rate_limit: bool = False
+    floor_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    when: Predicate | None = None
+    delays: tuple[Delay, ...] = ()
+    default_s: int = 60
+    floor_s: int = 1
+    max_wait_s: int = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The id that a successful answer has to carry. type: string | integer."""
+
+    path: str
+    type: str = "string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """How an unknown outcome is settled: one declared read, and a predicate text that selects our object in its answer.
+
+    `match` is JMESPath text with `$name` standing for arguments of the original request; it is bound as a literal
+    before compilation. `complete` tells whether an empty answer of that read proves absence.
+    """
+
+    operation: str
+    args: Mapping[str, JsonValue]
+    match: str
+    not_before_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A named, declared action of a service. `path` is a template with `{argument}` segments.
+
+    `query` and `body` name the arguments that may travel there; `body = None` means that the operation takes none.
+    """
+
+    name: str
+    method: str
+    path: str
+    effect: Effect
+    query: tuple[str, ...] = ()
+    body: tuple[str, ...] | None = None
+    body_free: bool = False  # any JSON object is allowed as the body
+    destructive: bool = False
+    title: str = ""
+    targets: tuple[str, ...] = ()
+    change_key: tuple[str, ...] | None = None
+    success_statuses: tuple[int, ...] = ()
+    success_when: Predicate | None = None
+    media: tuple[str, ...] = ()
+    identity: Identity | None = None
+    errors: tuple[AnswerRule, ...] = ()
+    rate_limit: RateLimit | None = None
+    reconcile: ReadBack | None = None
+    complete_when: Predicate | None = None  # a list whose answer fulfils this holds everything there is
+    response_headers: tuple[str, ...] = ()
+    max_bytes: int | None = None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Trust for one service besides the system's: a CA file's PEM text, or the SHA-256 of the leaf's public key."""
+
+    ca_pem: str | None = None
+    pin: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """An upstream. `base_url` is canonical: scheme://host[:port][/path], no trailing slash."""
+
+    name: str
+    base_url: str
+    scheme: str
+    host: str
+    port: int
+    base_path: str  # "" or "/api/v3"
+    credential: str | None = None
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    ad_hoc: tuple[str, ...] = ()
+    tls: Tls = field(default_factory=Tls)
+    operations: Mapping[str, Operation] = field(default_factory=lambda: MappingProxyType({}))
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Everything in force. `digest` is `sha256:<hex>` over the names and bytes of the files it was read from."""
+
+    digest: str
+    rules: tuple[Rule, ...] = ()
+    services: Mapping[str, Service] = field(default_factory=lambda: MappingProxyType({}))
+    agents: Mapping[str, AgentProgram] = field(default_factory=lambda: MappingProxyType({}))
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allow:
+    """No human is needed."""
+
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A human is asked, once per session or per call. `rule` governs what a yes covers."""
+
+    rule: Rule
+    rules: tuple[str, ...]
+
+    @property
+    def per_call(self) -> bool:
+        return self.rule.approval is ApprovalRule.PER_CALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    """`code` is no_rule or rule_denied."""
+
+    code: str
+    rules: tuple[str, ...]
+
+
+Decision: TypeAlias = Allow | Ask | Deny
