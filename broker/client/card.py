@@ -1,0 +1,377 @@
+"""A card as the daemon sends it, parsed once into frozen values.
+
+`parse_card` refuses a card of another version, with missing or wrongly typed fields, and with fields that this
+client could not show: what was not drawn must not be signed. Holds foreign text as it came; drawing neutralises it.
+"""
+
+from dataclasses import dataclass
+
+from broker.client.faults import Broken
+from broker.contract.wire import JsonObject, JsonValue
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    effect: str  # READ | WRITE | DELETE | RUN
+    service: str
+    operation: str
+    identifies: str
+    targets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    method: str
+    url: str
+    plain_http: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceNeed:
+    """`items` are kept as they came; they are shown field by field."""
+
+    needed: bool
+    state: str
+    items: tuple[JsonObject, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierAttempt:
+    correlation_id: str
+    sent_at_ms: int
+    summary: str
+    agent: str
+    same_session: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One process of the chain, nearest first."""
+
+    pid: int
+    name: str
+    anchors: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    agent: str
+    identified: bool
+    interpreter: bool
+    exe: str | None
+    pid: int
+    span: str  # process | tree | connection
+    chain: tuple[Link, ...]
+    cwd: str | None
+    container: bool
+    session_id: str
+    opened_at_ms: int
+    calls: int
+    denied: int
+    label: str | None
+    says: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    rule: str
+    reason: str
+    gate: str  # session | per_call
+    rules: tuple[str, ...]
+    policy: str
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uses:
+    credential: str | None
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOffer:
+    offered: bool
+    per: str | None
+    what: str | None
+    max_uses: int | None
+    max_age_s: int | None
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yes:
+    once: str
+    undo: bool
+    session: SessionOffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    size_bytes: int
+    sha256: str | None
+    media: str | None
+    text: str | None
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """Everything that a decision on one request rests on."""
+
+    approval_id: str
+    correlation_id: str
+    created_at_ms: int
+    expires_at_ms: int
+    arming_ms: int
+    log_id: str
+    vault_term: int
+    summary: Summary
+    target: Target
+    evidence: EvidenceNeed
+    doubts: tuple[EarlierAttempt, ...]
+    who: Who
+    why: Why
+    uses: Uses
+    yes: Yes
+    body: Body
+    request_digest: str
+    headers: tuple[tuple[str, str], ...]
+    typed_word: str | None
+
+
+def parse_card(value: JsonValue) -> Card:
+    """Raises Broken on anything that this client does not know how to show."""
+    top = _Fields(value, "card")
+    version = top.integer("v")
+    if version != VERSION:
+        raise Broken(f"the card has version {version}, this client shows version {VERSION}: update doorward")
+    exact = top.part("exact")
+    card = Card(
+        approval_id=top.text("approval_id"),
+        correlation_id=top.text("correlation_id"),
+        created_at_ms=top.integer("created_at_ms"),
+        expires_at_ms=top.integer("expires_at_ms"),
+        arming_ms=top.integer("arming_ms"),
+        log_id=top.text("log_id"),
+        vault_term=top.integer("vault_term"),
+        summary=_summary(top.part("summary")),
+        target=_target(top.part("target")),
+        evidence=_evidence(top.part("evidence")),
+        doubts=tuple(_attempt(item) for item in top.parts("doubts")),
+        who=_who(top.part("who")),
+        why=_why(top.part("why")),
+        uses=_uses(top.part("uses")),
+        yes=_yes(top.part("yes")),
+        body=_body(top.part("body")),
+        request_digest=exact.text("request_digest"),
+        headers=_headers(exact),
+        typed_word=top.text_or_none("typed_word"),
+    )
+    exact.close()
+    top.close()
+    return card
+
+
+class _Fields:
+    """Typed reading of one object; `close` refuses what nobody read."""
+
+    def __init__(self, value: JsonValue, where: str) -> None:
+        if not isinstance(value, dict):
+            raise Broken(f"the daemon's card is not readable: {where} is no object")
+        self._left: dict[str, JsonValue] = dict(value)
+        self._where = where
+
+    def _take(self, name: str) -> JsonValue:
+        if name not in self._left:
+            raise Broken(f"the daemon's card is not readable: {self._where}.{name} is missing")
+        return self._left.pop(name)
+
+    def _fault(self, name: str, expected: str) -> Broken:
+        return Broken(f"the daemon's card is not readable: {self._where}.{name} is not {expected}")
+
+    def text(self, name: str) -> str:
+        value = self._take(name)
+        if not isinstance(value, str):
+            raise self._fault(name, "text")
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        value = self._take(name)
+        if value is not None and not isinstance(value, str):
+            raise self._fault(name, "text or null")
+        return value
+
+    def integer(self, name: str) -> int:
+        value = self.integer_or_none(name)
+        if value is None:
+            raise self._fault(name, "an integer")
+        return value
+
+    def integer_or_none(self, name: str) -> int | None:
+        value = self._take(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._fault(name, "an integer")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._take(name)
+        if not isinstance(value, bool):
+            raise self._fault(name, "true or false")
+        return value
+
+    def items(self, name: str) -> list[JsonValue]:
+        value = self._take(name)
+        if not isinstance(value, list):
+            raise self._fault(name, "a list")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(item if isinstance(item, str) else self._refuse(name) for item in self.items(name))
+
+    def _refuse(self, name: str) -> str:
+        raise self._fault(name, "a list of texts")
+
+    def part(self, name: str) -> "_Fields":
+        return _Fields(self._take(name), f"{self._where}.{name}")
+
+    def parts(self, name: str) -> list["_Fields"]:
+        return [_Fields(item, f"{self._where}.{name}") for item in self.items(name)]
+
+    def close(self) -> None:
+        if self._left:
+            odd = ", ".join(sorted(self._left))
+            raise Broken(f"the card says more than this client can show ({self._where}: {odd}): update doorward")
+
+
+def _summary(part: _Fields) -> Summary:
+    out = Summary(
+        effect=part.text("effect"),
+        service=part.text("service"),
+        operation=part.text("operation"),
+        identifies=part.text("identifies"),
+        targets=part.integer("targets"),
+    )
+    part.close()
+    return out
+
+
+def _target(part: _Fields) -> Target:
+    out = Target(method=part.text("method"), url=part.text("url"), plain_http=part.flag("plain_http"))
+    part.close()
+    return out
+
+
+def _evidence(part: _Fields) -> EvidenceNeed:
+    items = part.items("items")
+    out = EvidenceNeed(
+        needed=part.flag("needed"),
+        state=part.text("state"),
+        items=tuple(item if isinstance(item, dict) else {"item": item} for item in items),
+    )
+    part.close()
+    return out
+
+
+def _attempt(part: _Fields) -> EarlierAttempt:
+    out = EarlierAttempt(
+        correlation_id=part.text("correlation_id"),
+        sent_at_ms=part.integer("sent_at_ms"),
+        summary=part.text("summary"),
+        agent=part.text("agent"),
+        same_session=part.flag("same_session"),
+    )
+    part.close()
+    return out
+
+
+def _link(part: _Fields) -> Link:
+    out = Link(pid=part.integer("pid"), name=part.text("name"), anchors=part.flag("anchors"))
+    part.close()
+    return out
+
+
+def _who(part: _Fields) -> Who:
+    out = Who(
+        agent=part.text("agent"),
+        identified=part.flag("identified"),
+        interpreter=part.flag("interpreter"),
+        exe=part.text_or_none("exe"),
+        pid=part.integer("pid"),
+        span=part.text("span"),
+        chain=tuple(_link(item) for item in part.parts("chain")),
+        cwd=part.text_or_none("cwd"),
+        container=part.flag("container"),
+        session_id=part.text("session_id"),
+        opened_at_ms=part.integer("opened_at_ms"),
+        calls=part.integer("calls"),
+        denied=part.integer("denied"),
+        label=part.text_or_none("label"),
+        says=part.text_or_none("says"),
+    )
+    part.close()
+    return out
+
+
+def _why(part: _Fields) -> Why:
+    out = Why(
+        rule=part.text("rule"),
+        reason=part.text("reason"),
+        gate=part.text("gate"),
+        rules=part.texts("rules"),
+        policy=part.text("policy"),
+        file=part.text_or_none("file"),
+        line=part.integer_or_none("line"),
+    )
+    part.close()
+    return out
+
+
+def _uses(part: _Fields) -> Uses:
+    out = Uses(credential=part.text_or_none("credential"), version=part.integer_or_none("version"))
+    part.close()
+    return out
+
+
+def _yes(part: _Fields) -> Yes:
+    offer = part.part("session")
+    out = Yes(
+        once=part.text("once"),
+        undo=part.flag("undo"),
+        session=SessionOffer(
+            offered=offer.flag("offered"),
+            per=offer.text_or_none("per"),
+            what=offer.text_or_none("what"),
+            max_uses=offer.integer_or_none("max_uses"),
+            max_age_s=offer.integer_or_none("max_age_s"),
+            why_not=offer.text_or_none("why_not"),
+        ),
+    )
+    offer.close()
+    part.close()
+    return out
+
+
+def _body(part: _Fields) -> Body:
+    out = Body(
+        size_bytes=part.integer("bytes"),
+        sha256=part.text_or_none("sha256"),
+        media=part.text_or_none("media"),
+        text=part.text_or_none("text"),
+        cut=part.flag("cut"),
+    )
+    part.close()
+    return out
+
+
+def _headers(exact: _Fields) -> tuple[tuple[str, str], ...]:
+    out: list[tuple[str, str]] = []
+    for pair in exact.items("headers"):
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(word, str) for word in pair):
+            raise Broken("the daemon's card is not readable: card.exact.headers is not a list of pairs")
+        out.append((str(pair[0]), str(pair[1])))
+    return tuple(out)

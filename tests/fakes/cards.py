@@ -1,0 +1,113 @@
+"""Sample cards as the daemon would send them."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+
+from broker.contract.wire import JsonValue
+
+NOW_MS = 1_763_130_000_000
+
+TAIL = "0123456789abcdef" * 3 + "01234567"  # the rest of a digest
+
+_READ: dict[str, JsonValue] = {
+    "v": 1,
+    "approval_id": "ap_0123456789ab",
+    "correlation_id": "op_0193a1b2c3d4" + TAIL[:28] + "9f3e",
+    "created_at_ms": NOW_MS - 18_000,
+    "expires_at_ms": NOW_MS + 102_000,
+    "arming_ms": 1500,
+    "log_id": "5c1d",
+    "vault_term": 12,
+    "summary": {
+        "effect": "READ",
+        "service": "github",
+        "operation": "issues.list",
+        "identifies": "acme/site",
+        "targets": 0,
+    },
+    "target": {
+        "method": "GET",
+        "url": "https://api.github.com/repos/acme/site/issues?state=open",
+        "plain_http": False,
+    },
+    "evidence": {"needed": False, "state": "not_needed", "items": []},
+    "doubts": [],
+    "who": {
+        "agent": "claude-code",
+        "identified": True,
+        "interpreter": False,
+        "exe": "/usr/bin/node",
+        "pid": 4711,
+        "span": "tree",
+        "chain": [
+            {"pid": 4711, "name": "node", "anchors": True},
+            {"pid": 4102, "name": "zsh", "anchors": False},
+        ],
+        "cwd": "/home/ann/src/site",
+        "container": False,
+        "session_id": "se_1",
+        "opened_at_ms": NOW_MS - 38 * 60_000,
+        "calls": 14,
+        "denied": 0,
+        "label": None,
+        "says": "look for open bugs about the login",
+    },
+    "why": {
+        "rule": "github-read",
+        "reason": "Reading issues and code",
+        "gate": "session",
+        "rules": ["github-read"],
+        "policy": "sha256:3f9c21ab" + TAIL,
+        "file": "github.toml",
+        "line": 31,
+    },
+    "uses": {"credential": "github", "version": 3},
+    "yes": {
+        "once": "this one request, once",
+        "undo": False,
+        "session": {
+            "offered": True,
+            "per": "rule",
+            "what": "any request under rule github-read",
+            "max_uses": 200,
+            "max_age_s": 3600,
+            "why_not": None,
+        },
+    },
+    "body": {"bytes": 0, "sha256": "e3b0c442" + TAIL, "media": None, "text": None, "cut": False},
+    "exact": {
+        "request_digest": "sha256:a41e07d2" + TAIL,
+        "headers": [["accept", "application/vnd.github+json"]],
+    },
+    "typed_word": None,
+}
+
+
+def sample(**changes: JsonValue) -> dict[str, JsonValue]:
+    """The calm read; `changes` replace top-level parts, objects are merged into them."""
+    card = deepcopy(_READ)
+    for name, value in changes.items():
+        old = card.get(name)
+        card[name] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return card
+
+
+def delete_sample() -> dict[str, JsonValue]:
+    """A destructive write that asks for a typed word and grants no session."""
+    return sample(
+        summary={"effect": "DELETE", "operation": "releases.delete", "identifies": "acme/site 1290", "targets": 1},
+        target={"method": "DELETE", "url": "https://api.github.com/repos/acme/site/releases/1290"},
+        why={"rule": "release-delete", "gate": "per_call", "reason": "", "rules": ["release-delete", "any-write"]},
+        yes={
+            "session": {
+                "offered": False,
+                "per": "rule",
+                "what": "any request under rule release-delete",
+                "max_uses": 1,
+                "max_age_s": 60,
+                "why_not": "this rule asks each time",
+            }
+        },
+        body={"bytes": 17, "media": "application/json", "text": '{"reason":"old"}\n'},
+        typed_word="1290",
+    )
