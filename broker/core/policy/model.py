@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from broker.contract.reasons import ApprovalRule, Category, Effect, RemoteEffect, Retry
+from typing_extensions import override
+
+from broker.contract.reasons import ApprovalRule, Category, Effect, RemoteEffect, Retry, WarningCode
 from broker.contract.wire import JsonValue
 from broker.core.predicate import Predicate
 
@@ -19,6 +21,10 @@ class Place:
     file: str
     line: int
 
+    @override
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgram:
@@ -28,6 +34,7 @@ class AgentProgram:
     exe: str
     argv: str | None = None
     sha256: str | None = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +93,7 @@ class AnswerRule:
     remote_effect: RemoteEffect | None = None
     use_rate_limit: bool = False
     floor_s: int | None = None
+    warn: tuple[WarningCode, ...] = ()  # what the envelope warns of when this rule speaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +117,10 @@ class Identity:
 class ReadBack:
     """How an unknown outcome is settled: one declared read, and a predicate text that selects our object in its answer.
 
-    `match` is JMESPath text with `$name` standing for arguments of the original request; it is bound as a literal
-    before compilation. `complete` tells whether an empty answer of that read proves absence.
+    In `args` a string `{name}` stands for that argument of the original request, anything else for itself
+    (core/resolve.py: `read_back_args`). `match` is JMESPath text with `$name` standing for such arguments; it is
+    bound as a literal before compilation (core/predicate.py: `compile_selection`). An empty answer of that read proves
+    absence only where its `complete_when` holds.
     """
 
     operation: str
@@ -133,6 +143,7 @@ class Operation:
     query: tuple[str, ...] = ()
     body: tuple[str, ...] | None = None
     body_free: bool = False  # any JSON object is allowed as the body
+    required: tuple[str, ...] = ()  # of query and body; arguments of the path always are
     destructive: bool = False
     title: str = ""
     targets: tuple[str, ...] = ()
@@ -208,10 +219,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deny:
-    """`code` is no_rule or rule_denied."""
+    """`code` is no_rule or rule_denied. `place` is where a human would look, if anywhere: the agent is not told."""
 
     code: str
     rules: tuple[str, ...]
+    place: Place | None = None
 
 
 Decision: TypeAlias = Allow | Ask | Deny

@@ -1,0 +1,73 @@
+"""Why a decision is what it is: every rule, and the first matcher that it fails on. Same code path as the decision."""
+
+from broker.contract.reasons import ApprovalRule
+from broker.contract.wire import JsonValue
+from broker.core.frozen import FrozenRequest
+from broker.core.identity import Caller
+from broker.core.policy.evaluate import evaluate
+from broker.core.policy.match import facts_of, first_mismatch
+from broker.core.policy.model import Allow, Ask, Decision, Deny, Place, Policy, Rule
+
+
+def explain(policy: Policy, caller: Caller, frozen: FrozenRequest) -> dict[str, JsonValue]:
+    """The trace for one request. For humans: it names rules and files that an agent is not told of."""
+    decision = evaluate(policy, caller, frozen)
+    facts = facts_of(caller.agent, frozen)
+    return {
+        **described(decision),
+        "policy": policy.digest,
+        "agent": caller.agent,
+        "service": frozen.service.name,
+        "operation": frozen.operation,
+        "declared": frozen.declared is not None,
+        "ad_hoc": list(frozen.service.ad_hoc),
+        "effect": frozen.effect.value,
+        "destructive": frozen.destructive,
+        "method": frozen.method,
+        "host": frozen.host,
+        "path": "/" + "/".join(facts.segments),
+        "trace": [_step(rule, first_mismatch(rule, facts)) for rule in sorted(policy.rules, key=lambda rule: rule.id)],
+    }
+
+
+def described(decision: Decision) -> dict[str, JsonValue]:
+    """A decision as data: `decision` is none, session, per_call or deny; `grant` what a yes would cover."""
+    match decision:
+        case Allow():
+            return _outcome(ApprovalRule.NONE, decision.rules)
+        case Ask():
+            grant = None if decision.per_call else _grant(decision.rule)
+            return _outcome(decision.rule.approval, decision.rules, place=decision.rule.place, grant=grant)
+        case Deny():
+            return _outcome(ApprovalRule.DENY, decision.rules, place=decision.place, code=decision.code)
+
+
+def _outcome(
+    approval: ApprovalRule,
+    rules: tuple[str, ...],
+    *,
+    code: str | None = None,
+    place: Place | None = None,
+    grant: dict[str, JsonValue] | None = None,
+) -> dict[str, JsonValue]:
+    return {
+        "decision": approval.value,
+        "code": code,
+        "rules": list(rules),
+        "place": None if place is None else str(place),
+        "grant": grant,
+    }
+
+
+def _grant(rule: Rule) -> dict[str, JsonValue]:
+    return {"rule": rule.id, "per": rule.per, "max_uses": rule.max_uses, "max_age_s": rule.max_age_s}
+
+
+def _step(rule: Rule, failed: str | None) -> dict[str, JsonValue]:
+    return {
+        "rule": rule.id,
+        "approval": rule.approval.value,
+        "matched": failed is None,
+        "failed": failed,
+        "place": str(rule.place),
+    }

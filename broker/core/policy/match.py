@@ -1,0 +1,140 @@
+"""Whether a rule speaks about a request: matchers are ANDed, the members of a matcher ORed, a missing one matches all.
+
+Facts come from the kernel and the frozen request alone. Decides nothing: see evaluate.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+
+from broker.contract.reasons import Effect
+from broker.core.frozen import FrozenRequest
+from broker.core.policy.model import Rule
+from broker.core.urls import segments_of
+
+FRESH = "\0"  # a segment that no pattern names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What rules look at. `operation` is the local name, ad hoc the method; `segments` is the path below base_url."""
+
+    agent: str
+    service: str
+    operation: str
+    effect: Effect
+    destructive: bool
+    method: str
+    host: str
+    segments: tuple[str, ...]
+
+
+def facts_of(agent: str, frozen: FrozenRequest) -> Facts:
+    below = frozen.path.removeprefix(frozen.service.base_path)
+    return Facts(
+        agent=agent,
+        service=frozen.service.name,
+        operation=frozen.operation.removeprefix(f"{frozen.service.name}."),
+        effect=frozen.effect,
+        destructive=frozen.destructive,
+        method=frozen.method,
+        host=frozen.host,
+        segments=segments_of(below),
+    )
+
+
+def first_mismatch(rule: Rule, facts: Facts) -> str | None:
+    """The first matcher of the rule that the request fails, None where the rule matches."""
+    for matcher, matches in MATCHERS:
+        if not matches(rule, facts):
+            return matcher
+    return None
+
+
+def may_match(rule: Rule, facts: Facts) -> bool:
+    """Whether the rule matches on everything but the path."""
+    return all(matches(rule, facts) for matcher, matches in MATCHERS if matcher != "paths")
+
+
+def fits(pattern: str, text: str) -> bool:
+    """`*` stands for any run of characters; parsing admits no other special character."""
+    return fnmatchcase(text, pattern)
+
+
+@lru_cache(maxsize=4096)
+def pattern_segments(pattern: str) -> tuple[str, ...]:
+    return tuple(part for part in pattern.split("/") if part)
+
+
+def path_fits(pattern: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    """`*` is one segment, `**` any number. Linear but for the last `**`, which is tried from left to right."""
+    at = seen = 0
+    resume_pattern, resume_segment = -1, 0
+    while seen < len(segments):
+        if at < len(pattern) and pattern[at] == "**":
+            resume_pattern, resume_segment = at, seen
+            at += 1
+        elif at < len(pattern) and pattern[at] in {"*", segments[seen]}:
+            at += 1
+            seen += 1
+        elif resume_pattern >= 0:
+            resume_segment += 1
+            at, seen = resume_pattern + 1, resume_segment
+        else:
+            return False
+    return all(part == "**" for part in pattern[at:])
+
+
+def meeting_point(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
+    """A path that fits both patterns, FRESH where neither names the segment; None where there is none."""
+
+    @cache
+    def meet(i: int, j: int) -> tuple[str, ...] | None:
+        if i == len(one) and j == len(other):
+            return ()
+        a = one[i] if i < len(one) else None
+        b = other[j] if j < len(other) else None
+        found = meet(i + 1, j) if a == "**" else None  # a `**` may stand for nothing
+        if found is None and b == "**":
+            found = meet(i, j + 1)
+        if found is not None or a is None or b is None or a == b == "**":
+            return found
+        if a != b and not {a, b} & {"*", "**"}:
+            return None
+        rest = meet(i + (a != "**"), j + (b != "**"))
+        segment = next((part for part in (a, b) if part not in {"*", "**"}), FRESH)
+        return None if rest is None else (segment, *rest)
+
+    return meet(0, 0)
+
+
+def _any_fits(patterns: tuple[str, ...], text: str) -> bool:
+    return not patterns or any(fits(pattern, text) for pattern in patterns)
+
+
+def _operation(rule: Rule, facts: Facts) -> bool:
+    full = f"{facts.service}.{facts.operation}"
+    return _any_fits(rule.operations, facts.operation) or _any_fits(rule.operations, full)
+
+
+def _effect(rule: Rule, facts: Facts) -> bool:
+    """`exec` counts as a write everywhere."""
+    counts_as_write = facts.effect is Effect.EXEC and Effect.WRITE in rule.effects
+    return not rule.effects or facts.effect in rule.effects or counts_as_write
+
+
+def _path(rule: Rule, facts: Facts) -> bool:
+    return not rule.paths or any(path_fits(pattern_segments(pattern), facts.segments) for pattern in rule.paths)
+
+
+MATCHERS: tuple[tuple[str, Callable[[Rule, Facts], bool]], ...] = (
+    ("agents", lambda rule, facts: _any_fits(rule.agents, facts.agent)),
+    ("services", lambda rule, facts: _any_fits(rule.services, facts.service)),
+    ("operations", _operation),
+    ("effects", _effect),
+    ("destructive", lambda rule, facts: rule.destructive is None or rule.destructive == facts.destructive),
+    ("methods", lambda rule, facts: not rule.methods or facts.method in rule.methods),
+    ("paths", _path),
+    ("hosts", lambda rule, facts: _any_fits(rule.hosts, facts.host)),
+)
