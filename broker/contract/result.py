@@ -25,6 +25,19 @@ from broker.contract.wire import JsonValue
 
 MESSAGE_LIMIT = 300
 
+NOTHING_SENT = frozenset(  # refusals that come before the first byte
+    {
+        Category.EVIDENCE_REQUIRED,
+        Category.POLICY_DENIED,
+        Category.VAULT_LOCKED,
+        Category.SESSION_DENIED,
+        Category.CALL_DENIED,
+        Category.APPROVAL_TIMEOUT,
+        Category.APPROVAL_PENDING,
+        Category.INVALID_REQUEST,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
@@ -164,7 +177,7 @@ class ScrubReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """The answer to one request. Raises ValueError on a code that does not belong to its category."""
+    """The answer to one request. Raises ValueError where its parts contradict each other."""
 
     category: Category
     code: str
@@ -192,8 +205,14 @@ class Envelope:
             raise ValueError(f"{self.code} is no code of {self.category}")
         if self.category is Category.SUCCESS and self.completeness is not None and not self.completeness.complete:
             raise ValueError("success may not be incomplete")
-        if len(self.message) > MESSAGE_LIMIT:
-            raise ValueError(f"a message has at most {MESSAGE_LIMIT} characters")
+        if not 1 <= len(self.message) <= MESSAGE_LIMIT:
+            raise ValueError(f"a message has 1 to {MESSAGE_LIMIT} characters")
+        if self.retry is Retry.AFTER_DELAY and self.retry_after_s is None:
+            raise ValueError("after_delay without a delay")
+        if self.remote_effect is not RemoteEffect.NONE and (
+            self.effect is Effect.READ or self.category in NOTHING_SENT
+        ):
+            raise ValueError("a read, and what was refused before it was sent, has no remote effect")
 
     @property
     def status(self) -> Status:

@@ -1,12 +1,15 @@
 """Strict JSON: one parser for everything that arrives, one canonical spelling for everything that is signed.
 
 Parsing refuses duplicate names, NaN and infinities, over-deep and over-large documents, and lone surrogates.
-Canonical JSON (chapter "signatures" of the contract): sorted keys, no spaces, UTF-8, integers only.
+Canonical JSON: sorted keys, no spaces, UTF-8, integers only.
 """
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import TypeAlias
 
 JsonValue: TypeAlias = "str | int | float | bool | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
@@ -14,6 +17,10 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 MAX_DEPTH = 64
 MAX_BYTES = 1 << 20
+
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # the last quote may be missing: no re-scanning
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
 
 
 class WireError(ValueError):
@@ -37,15 +44,22 @@ def parse_json(
     """UTF-8 JSON bytes to Python values. Raises WireError."""
     if len(raw) > max_bytes:
         raise WireError(f"more than {max_bytes} bytes")
-    if _depth(raw) > max_depth:
+    if raw.count(b"[") + raw.count(b"{") > max_depth and _depth(raw) > max_depth:  # the usual case costs two scans in C
         raise WireError(f"nested deeper than {max_depth}")
+
+    def finite(spelling: str) -> float:
+        number = parse_float(spelling)
+        if not math.isfinite(number):
+            raise WireError("a number is too large")
+        return number
+
     try:
         text = raw.decode("utf-8")
         value: JsonValue = json.loads(  # noqa: TID251 - this is the strict parser that the rule asks for
-            text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=parse_float
+            text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=finite
         )
         if "\\u" in text:  # only an escape can spell a lone surrogate once the bytes were valid UTF-8
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
+            json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
     except UnicodeError:
         raise WireError("not valid UTF-8") from None
     except json.JSONDecodeError as cause:
@@ -68,27 +82,9 @@ def parse_object(raw: bytes, *, max_bytes: int = MAX_BYTES) -> dict[str, JsonVal
 
 
 def _depth(raw: bytes) -> int:
-    """Count nesting before the recursive parser sees it; brackets in strings do not count."""
-    depth = deepest = 0
-    in_string = escaped = False
-    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:  # the usual case costs two scans in C
-        return 0
-    for byte in raw:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                in_string = False
-        elif byte == 0x22:
-            in_string = True
-        elif byte in {0x5B, 0x7B}:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif byte in {0x5D, 0x7D}:
-            depth -= 1
-    return deepest
+    """The deepest nesting, counted before the recursive parser sees it; brackets in strings do not count."""
+    brackets = _STRINGS.sub(b"", raw).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
 def canonical(value: JsonValue) -> bytes:
@@ -127,5 +123,14 @@ def digest(domain: str, value: JsonValue) -> str:
 
 
 def dump(value: JsonValue) -> bytes:
-    """Compact JSON for an answer on the wire (floats allowed)."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain).encode("utf-8")
+    """Compact JSON for an answer on the wire (finite floats allowed). Raises WireError."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain).encode(
+            "utf-8"
+        )
+    except UnicodeEncodeError:
+        raise WireError("a string holds half a surrogate pair") from None
+    except WireError:
+        raise
+    except ValueError:
+        raise WireError("NaN and infinities are not JSON") from None
