@@ -1,0 +1,299 @@
+"""Credentials as values: their kinds, where each may go, and the header that each makes.
+
+A value goes only where a binding says: scheme, host, port and path prefix by whole segments, https unless the host is
+named loopback. Whatever is doubtful in a URL (dot segments, encoded slashes, odd hosts) is not covered.
+Stores nothing, sends nothing; messages never hold a value.
+"""
+
+import base64
+import re
+import unicodedata
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from broker.core.secret import Secret
+from broker.core.urls import DEFAULT_PORTS, UrlError, canonical_url, check_path, is_loopback
+
+MAX_VALUE_BYTES = 8192
+MAX_USERNAME_BYTES = 256
+MAX_TEMPLATE_BYTES = 256
+MAX_BINDINGS = 16
+PLACEHOLDER = "{value}"
+
+# Framing, routing and connection control belong to the transport; a cookie is a kind of its own.
+RESERVED_HEADERS = frozenset(
+    {
+        "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie", "date",
+        "expect", "forwarded", "host", "http2-settings", "keep-alive", "origin", "range", "referer", "set-cookie",
+        "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
+    }
+)  # fmt: skip
+RESERVED_PREFIXES = ("proxy-", "sec-", "x-forwarded-", "access-control-")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*/?")
+
+
+class CredentialError(ValueError):
+    """A credential, a part of it or a binding is not acceptable. Says what to change, never a value."""
+
+
+class CredentialKind(StrEnum):
+    BEARER = "bearer"
+    BASIC = "basic"
+    HEADER = "header"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """An origin and a path prefix. Made by `parse_binding`; `host` is canonical, an IPv6 address without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str  # begins with a slash; "/" covers the whole origin
+
+    @property
+    def url(self) -> str:
+        """The canonical spelling, as lists and cards show it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{'' if self.path == '/' else self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BearerSecret:
+    token: Secret
+
+    def __post_init__(self) -> None:
+        _check_header_value(self.token, "the token")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasicSecret:
+    username: str = field(repr=False)
+    password: Secret
+
+    def __post_init__(self) -> None:
+        if len(self.username.encode("utf-8", "replace")) > MAX_USERNAME_BYTES:
+            raise CredentialError(f"the user name has more than {MAX_USERNAME_BYTES} bytes")
+        if ":" in self.username:
+            raise CredentialError("a user name with a colon can't be sent by Basic authentication")
+        _check_characters(self.username, "the user name")
+        _check_value(self.password, "the password")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderSecret:
+    """A value in a header of its own. The template holds `{value}` once."""
+
+    header: str
+    template: str
+    value: Secret
+
+    def __post_init__(self) -> None:
+        _check_header_name(self.header)
+        if len(self.template) > MAX_TEMPLATE_BYTES:
+            raise CredentialError(f"the template has more than {MAX_TEMPLATE_BYTES} bytes")
+        rest = self.template.replace(PLACEHOLDER, "", 1)
+        if len(rest) == len(self.template) or "{" in rest or "}" in rest:
+            raise CredentialError(f"the template holds {PLACEHOLDER} exactly once and no other braces")
+        if not (rest.isascii() and rest.isprintable()) or self.template != self.template.strip():
+            raise CredentialError("the template holds printable ASCII alone, with no space at its ends")
+        _check_header_value(self.value, "the value")
+
+
+CredentialSecret: TypeAlias = BearerSecret | BasicSecret | HeaderSecret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """A credential to be stored: its name, where it may go, and its secret parts."""
+
+    name: str
+    bindings: tuple[Binding, ...]
+    secret: CredentialSecret
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_bindings(self.bindings)
+
+    @property
+    def kind(self) -> CredentialKind:
+        return kind_of(self.secret)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialMeta:
+    """What may be listed of a stored credential: never a value, a user name or a template."""
+
+    name: str
+    kind: CredentialKind
+    bindings: tuple[Binding, ...]
+    version: int
+    created_at_ms: int
+    rotated_at_ms: int | None  # when the value in force was put in, if it is not the first
+    rotation_pending: bool  # the value before it is kept until the new one is confirmed
+
+
+def check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise CredentialError(
+            "a credential's name has 1 to 64 of a-z, 0-9, dot, dash, underscore, first a letter or digit"
+        )
+
+
+def check_bindings(bindings: tuple[Binding, ...]) -> None:
+    if not 1 <= len(bindings) <= MAX_BINDINGS:
+        raise CredentialError(f"a credential has 1 to {MAX_BINDINGS} bindings")
+    if len(set(bindings)) != len(bindings):
+        raise CredentialError("a binding is given twice")
+
+
+def kind_of(secret: CredentialSecret) -> CredentialKind:
+    match secret:
+        case BearerSecret():
+            return CredentialKind.BEARER
+        case BasicSecret():
+            return CredentialKind.BASIC
+        case HeaderSecret():
+            return CredentialKind.HEADER
+
+
+def make_secret(
+    kind: CredentialKind,
+    value: Secret,
+    *,
+    username: str | None = None,
+    header: str | None = None,
+    template: str | None = None,
+) -> CredentialSecret:
+    """The secret parts of a kind from what a form or a command line gave. Raises CredentialError."""
+    given = {
+        name for name, part in (("username", username), ("header", header), ("template", template)) if part is not None
+    }
+    match kind:
+        case CredentialKind.BEARER:
+            _check_parts(kind, given, set())
+            return BearerSecret(token=value)
+        case CredentialKind.BASIC:
+            _check_parts(kind, given, {"username"})
+            return BasicSecret(username=username or "", password=value)
+        case CredentialKind.HEADER:
+            _check_parts(kind, given | {"template"}, {"header", "template"})
+            return HeaderSecret(
+                header=header or "", template=PLACEHOLDER if template is None else template, value=value
+            )
+
+
+def with_value(secret: CredentialSecret, value: Secret, *, username: str | None = None) -> CredentialSecret:
+    """The same credential with another value; for basic also with another user name. Raises CredentialError."""
+    match secret:
+        case BasicSecret():
+            return BasicSecret(username=secret.username if username is None else username, password=value)
+        case BearerSecret():
+            _check_parts(CredentialKind.BEARER, set() if username is None else {"username"}, set())
+            return BearerSecret(token=value)
+        case HeaderSecret():
+            _check_parts(CredentialKind.HEADER, set() if username is None else {"username"}, set())
+            return replace(secret, value=value)
+
+
+def header_for(secret: CredentialSecret) -> tuple[str, Secret]:
+    """Name and whole value of the header that carries the credential."""
+    match secret:
+        case BearerSecret():
+            return "Authorization", Secret(b"Bearer " + secret.token.reveal())
+        case BasicSecret():
+            return "Authorization", Secret(b"Basic " + _pair(secret))
+        case HeaderSecret():
+            before, after = secret.template.split(PLACEHOLDER)
+            return secret.header, Secret(before.encode("ascii") + secret.value.reveal() + after.encode("ascii"))
+
+
+def scrub_values(secret: CredentialSecret) -> tuple[Secret, ...]:
+    """Every value that must never appear in an answer, as it is; encodings of them are the scrubber's business."""
+    match secret:
+        case BearerSecret():
+            return (secret.token,)
+        case BasicSecret():
+            return (secret.password, Secret(_pair(secret)))
+        case HeaderSecret():
+            return (secret.value,)
+
+
+def parse_binding(url: str) -> Binding:
+    """A binding from a URL that a human typed. Raises CredentialError."""
+    try:
+        parts = canonical_url(url)
+    except UrlError as cause:
+        raise CredentialError(f"a binding is https://host[:port][/path], and this is not one: {cause}") from cause
+    if "?" in url or not _PREFIX.fullmatch(parts.path):
+        raise CredentialError("a binding's path has plain segments alone: no query, no percent signs, ASCII only")
+    if parts.scheme == "http" and not is_loopback(parts.host):
+        raise CredentialError("http is accepted for a loopback host alone (localhost, 127.0.0.1, [::1]); use https")
+    return Binding(scheme=parts.scheme, host=parts.host, port=parts.port, path=parts.path)
+
+
+def covers(binding: Binding, *, scheme: str, host: str, port: int, path: str) -> bool:
+    """Whether a request may carry the credential. Takes a canonical URL's parts; anything odd is not covered."""
+    if (binding.scheme, binding.host, binding.port) != (scheme, host, port):
+        return False
+    try:
+        check_path(path)
+    except UrlError:
+        return False
+    if binding.path.endswith("/"):
+        return path.startswith(binding.path)
+    return path == binding.path or path.startswith(binding.path + "/")
+
+
+def covers_url(binding: Binding, url: str) -> bool:
+    """Like `covers`, for a URL in one piece; its query plays no part."""
+    try:
+        parts = canonical_url(url)
+    except UrlError:
+        return False
+    return covers(binding, scheme=parts.scheme, host=parts.host, port=parts.port, path=parts.path)
+
+
+def _pair(secret: BasicSecret) -> bytes:
+    return base64.b64encode(secret.username.encode("utf-8") + b":" + secret.password.reveal())
+
+
+def _check_parts(kind: CredentialKind, given: set[str], wanted: set[str]) -> None:
+    if given != wanted:
+        names = ", ".join(sorted(wanted)) or "the value alone"
+        raise CredentialError(f"a credential of kind {kind} takes {names}; check {', '.join(sorted(given ^ wanted))}")
+
+
+def _check_value(value: Secret, what: str) -> str:
+    if not 1 <= len(value) <= MAX_VALUE_BYTES:
+        raise CredentialError(f"{what} has not 1 to {MAX_VALUE_BYTES} bytes")
+    try:
+        text = value.reveal().decode("utf-8")
+    except UnicodeDecodeError:
+        raise CredentialError(f"{what} is not UTF-8 text") from None
+    _check_characters(text, what)
+    return text
+
+
+def _check_characters(text: str, what: str) -> None:
+    """Controls, line separators and halves of surrogate pairs: a pasted one is always a mistake."""
+    if any(unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"} for character in text):
+        raise CredentialError(f"{what} holds a control character or a line break")
+
+
+def _check_header_value(value: Secret, what: str) -> None:
+    text = _check_value(value, what)
+    if not text.isascii() or text != text.strip():
+        raise CredentialError(f"{what} goes into a header: ASCII alone, with no space at its ends")
+
+
+def _check_header_name(name: str) -> None:
+    if not _TOKEN.fullmatch(name):
+        raise CredentialError("the header's name has 1 to 64 token characters (RFC 9110, section 5.6.2)")
+    if name.lower() in RESERVED_HEADERS or name.lower().startswith(RESERVED_PREFIXES):
+        raise CredentialError("this header belongs to the transport and can't carry a credential")
