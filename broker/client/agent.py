@@ -1,0 +1,111 @@
+"""The agent's client: what may be asked on agent.sock, one method per verb, each answer as the daemon spelled it.
+
+Every method returns the parsed answer, refusals included, and raises NotRunning or Broken where there is none; after
+a Broken with `sent` set it is not known what became of the request. Importing this module must cost next to nothing.
+"""
+
+from broker.client.faults import Broken
+from broker.client.transport import ANSWER_S, Connection
+
+TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from broker.client.places import Places
+    from broker.contract.wire import JsonValue
+
+WAIT_S = 150.0  # for a human, as the daemon does where nothing is said
+ACTION_S = 630.0  # connecting, sending and reading upstream, with room: the daemon ends it earlier
+NOTHING = 404
+
+
+class AgentClient:
+    """Talks to one daemon; keeps the connection open between calls. Not for use by two threads at once."""
+
+    def __init__(self, places: "Places") -> None:
+        self._path = places.agent_socket
+        self._connection: Connection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def http(self, request: "Mapping[str, JsonValue]") -> "dict[str, JsonValue]":
+        """Perform a request; the envelope. Waits for the human as long as the request says."""
+        return self._ask("POST", "/v1/http", request, answer_s=_patience(request))
+
+    def explain(self, request: "Mapping[str, JsonValue]", *, action: str = "http") -> "dict[str, JsonValue]":
+        """What would become of the request now; nothing is sent."""
+        return self._ask("POST", "/v1/explain", {"action": action, "request": dict(request)})
+
+    def services(self) -> "dict[str, JsonValue]":
+        return self._ask("GET", "/v1/services")
+
+    def session(
+        self, *, label: str | None = None, tree: bool = False, ancestor_pid: int | None = None, start: bool = False
+    ) -> "dict[str, JsonValue]":
+        """Who the daemon thinks is asking. With `start` the session is opened now instead of by the first action."""
+        if not start:
+            return self._ask("GET", "/v1/session")
+        body: dict[str, JsonValue] = {}
+        if label is not None:
+            body["label"] = label
+        if tree:
+            body["tree"] = True
+        if ancestor_pid is not None:
+            body["ancestor_pid"] = ancestor_pid
+        return self._ask("POST", "/v1/session", body)
+
+    def result(self, correlation_id: str, *, wait_s: float = 0) -> "dict[str, JsonValue]":
+        """The recorded result of an earlier request of this agent."""
+        wait = f"?wait_s={wait_s:g}" if wait_s else ""
+        return self._ask("GET", f"/v1/results/{_segment(correlation_id)}{wait}", answer_s=ANSWER_S + wait_s)
+
+    def withdraw(self, correlation_id: str) -> "dict[str, JsonValue]":
+        """Take a waiting request back; after it was sent the answer says that this can't be done."""
+        return self._ask("DELETE", f"/v1/results/{_segment(correlation_id)}")
+
+    def reconcile(self, correlation_id: str) -> "dict[str, JsonValue]":
+        """Ask for the declared read-back of a change whose outcome is unknown."""
+        return self._ask("POST", "/v1/reconcile", {"correlation_id": correlation_id}, answer_s=ACTION_S + WAIT_S)
+
+    def health(self) -> "dict[str, JsonValue]":
+        return self._ask("GET", "/v1/health")
+
+    def _ask(
+        self, method: str, target: str, body: "Mapping[str, JsonValue] | None" = None, *, answer_s: float = ANSWER_S
+    ) -> "dict[str, JsonValue]":
+        from broker.contract.wire import WireError, dump, parse_object  # noqa: PLC0415 - json is for who asks
+
+        if self._connection is None or not self._connection.alive():
+            self._connection = Connection(self._path)
+        octets = None if body is None else dump(body)
+        answer = self._connection.request(method, target, octets, answer_s=answer_s)
+        try:
+            value = parse_object(answer.body, max_bytes=len(answer.body))
+        except WireError as cause:
+            raise Broken(f"the daemon's answer ({answer.status}) is not usable: {cause}", sent=True) from cause
+        if answer.status == NOTHING and "category" not in value:
+            raise Broken("the daemon does not know this verb: it is of another version than this client")
+        return value
+
+
+def _patience(request: "Mapping[str, JsonValue]") -> float:
+    """How long an answer may take: the human's time, the action's, and some for the way."""
+    wait = request.get("wait_s", WAIT_S)
+    return (float(wait) if isinstance(wait, int | float) else WAIT_S) + ACTION_S + ANSWER_S
+
+
+def _segment(text: str) -> str:
+    """One path segment; ids hold nothing that needs escaping, anything else never leaves this process."""
+    if not text.isascii() or not text.replace("_", "").replace("-", "").isalnum():
+        raise ValueError("this is no id")
+    return text

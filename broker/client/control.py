@@ -1,0 +1,372 @@
+"""The human's client: what may be asked on control.sock, for the command line and the terminal interface.
+
+Each method gives the parsed answer or raises a ClientError; a refusal of the daemon is Refused with its code. What
+widens anything is signed here, over what this process was told to do and what it drew, never over what it was handed.
+"""
+
+import base64
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, Self
+from urllib.parse import quote, urlencode
+
+from broker.client.card import Card, parse_card
+from broker.client.faults import Broken, Refused
+from broker.client.places import Places
+from broker.client.transport import ANSWER_S, Answer, Connection, EventStream
+from broker.contract.wire import JsonObject, JsonValue, WireError, digest, dump, parse_object
+
+LOCAL_WORK_S = 60.0  # opening a vault, checking a log
+MAX_CARD_BYTES = 4 << 20  # a card carries up to 64 KiB of body, escaped
+
+
+class Signer(Protocol):
+    """An approver key in use. It signs for its own log alone."""
+
+    log_id: str
+
+    def sign_decision(self, values: Mapping[str, JsonValue]) -> bytes: ...
+    def sign_statement(self, values: Mapping[str, JsonValue]) -> bytes: ...
+    def sign_control(self, values: Mapping[str, JsonValue]) -> bytes: ...
+    def sign_policy(self, values: Mapping[str, JsonValue]) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A card as it was served to this process. `digest` is ours, over the very object that `card` was read from."""
+
+    id: str
+    state: str
+    card: Card
+    raw: JsonObject
+    digest: str
+    nonce: str
+    arming_ms: int
+    served_at_ms: int
+    expires_at_ms: int
+    joined: int
+
+
+class ControlClient:
+    """Talks to one daemon; keeps the connection open between calls. Not for use by two threads at once."""
+
+    def __init__(self, places: Places) -> None:
+        self._path = places.control_socket
+        self._connection: Connection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Open to whoever reaches the socket.
+
+    def status(self) -> dict[str, JsonValue]:
+        return self._ask("GET", "/v1/status")
+
+    def approvals(self, *, state: str | None = None) -> list[dict[str, JsonValue]]:
+        return _items(self._ask("GET", "/v1/approvals" + _query(state=state)), "approvals")
+
+    def sessions(self) -> list[dict[str, JsonValue]]:
+        return _items(self._ask("GET", "/v1/sessions"), "sessions")
+
+    def grants(self) -> list[dict[str, JsonValue]]:
+        return _items(self._ask("GET", "/v1/grants"), "grants")
+
+    def policy(self) -> dict[str, JsonValue]:
+        return self._ask("GET", "/v1/policy")
+
+    def policy_pending(self) -> dict[str, JsonValue]:
+        return self._ask("GET", "/v1/policy/pending", answer_s=LOCAL_WORK_S)
+
+    def events(self, *, last_id: str | None = None) -> EventStream:
+        """A stream on a connection of its own; close it to end it."""
+        return Connection(self._path).events("/v1/events", last_id=last_id)
+
+    # What only takes away needs no signature.
+
+    def unlock(self, vault_kek: bytes) -> dict[str, JsonValue]:
+        return self._ask("POST", "/v1/unlock", {"kek_b64": _b64(vault_kek)}, answer_s=LOCAL_WORK_S)
+
+    def lock(self) -> dict[str, JsonValue]:
+        return self._ask("POST", "/v1/lock", {}, answer_s=LOCAL_WORK_S)
+
+    def freeze(self) -> dict[str, JsonValue]:
+        return self._ask("POST", "/v1/freeze", {})
+
+    def deny(self, approval_id: str, *, reason: str | None = None, end_session: bool = False) -> dict[str, JsonValue]:
+        body: dict[str, JsonValue] = {"decision": "deny"}
+        if reason is not None:
+            body["reason"] = reason
+        if end_session:
+            body["end_session"] = True
+        return self._ask("POST", f"/v1/approvals/{_segment(approval_id)}/decision", body)
+
+    def revoke_session(self, session_id: str, *, kill: bool = False) -> dict[str, JsonValue]:
+        return self._ask("DELETE", f"/v1/sessions/{_segment(session_id)}" + ("?kill=1" if kill else ""))
+
+    def mute(self, session_id: str) -> dict[str, JsonValue]:
+        return self._ask("POST", f"/v1/sessions/{_segment(session_id)}/mute", {})
+
+    def revoke_grant(self, grant_id: str) -> dict[str, JsonValue]:
+        return self._ask("DELETE", f"/v1/grants/{_segment(grant_id)}")
+
+    # Sealed: a control session first.
+
+    def open_session(self, key: Signer) -> dict[str, JsonValue]:
+        """Prove to hold an approver key; from then on this process may read what is sealed, on any connection."""
+        self._same_log(key, self.status())
+        challenge: dict[str, JsonValue] = {"nonce": self._nonce(), "pid": os.getpid(), "log_id": key.log_id}
+        signature = _b64(key.sign_control(challenge))
+        return self._ask("POST", "/v1/control-session", {"nonce": challenge["nonce"], "signature": signature})
+
+    def approval(self, approval_id: str) -> Served:
+        """The whole card. Serving it starts its arming time. Raises Broken where it cannot be shown in full."""
+        answer = self._ask("GET", f"/v1/approvals/{_segment(approval_id)}", max_bytes=MAX_CARD_BYTES)
+        return _served(answer)
+
+    def credentials(self) -> list[dict[str, JsonValue]]:
+        return _items(self._ask("GET", "/v1/credentials"), "credentials")
+
+    def explain(self, request: JsonObject, *, agent: str | None = None) -> dict[str, JsonValue]:
+        body: dict[str, JsonValue] = {"request": request}
+        if agent is not None:
+            body["agent"] = agent
+        return self._ask("POST", "/v1/explain", body)
+
+    def operations(self, *, state: str | None = None) -> list[dict[str, JsonValue]]:
+        return _items(self._ask("GET", "/v1/operations" + _query(state=state)), "operations")
+
+    def reconcile(self, correlation_id: str) -> dict[str, JsonValue]:
+        """An envelope of its own."""
+        target = f"/v1/operations/{_segment(correlation_id)}/reconcile"
+        return self._ask("POST", target, {}, answer_s=600.0)
+
+    def audit_events(
+        self,
+        *,
+        after_seq: int | None = None,
+        limit: int | None = None,
+        correlation_id: str | None = None,
+        event: str | None = None,
+    ) -> dict[str, JsonValue]:
+        query = _query(after_seq=after_seq, limit=limit, correlation_id=correlation_id, event=event)
+        return self._ask("GET", "/v1/audit/events" + query, answer_s=LOCAL_WORK_S)
+
+    # What widens anything is signed.
+
+    def approve(
+        self, served: Served, key: Signer, *, scope: str = "once", confirm: str | None = None, reason: str | None = None
+    ) -> dict[str, JsonValue]:
+        """Sign a yes over the card as it was drawn. The card is the one that `approval` gave."""
+        offer = served.card.yes.session
+        statement: dict[str, JsonValue] = {
+            "approval_id": served.id,
+            "request_digest": served.card.request_digest,
+            "card_digest": served.digest,
+            "decision": "approve",
+            "choice": None,
+            "scope": scope,
+            "max_uses": offer.max_uses if scope == "session" else None,
+            "max_age_s": offer.max_age_s if scope == "session" else None,
+            "reason": reason,
+            "policy_digest": served.card.why.policy,
+            "log_id": served.card.log_id,
+            "vault_term": served.card.vault_term,
+            "nonce": served.nonce,
+            "decided_at_ms": time.time_ns() // 1_000_000,
+        }
+        body: dict[str, JsonValue] = {
+            "decision": "approve",
+            "scope": scope,
+            "choice": None,
+            "statement": statement,
+            "signature": _b64(key.sign_decision(statement)),
+        }
+        if confirm is not None:
+            body["confirm"] = confirm
+        if reason is not None:
+            body["reason"] = reason
+        return self._ask("POST", f"/v1/approvals/{_segment(served.id)}/decision", body)
+
+    def thaw(self, key: Signer) -> dict[str, JsonValue]:
+        return self._signed("POST", "/v1/thaw", "thaw", {}, key)
+
+    def unmute(self, session_id: str, key: Signer) -> dict[str, JsonValue]:
+        target = f"/v1/sessions/{_segment(session_id)}/unmute"
+        return self._signed("POST", target, "session.unmute", {"id": session_id}, key)
+
+    def add_credential(self, params: JsonObject, secret: JsonObject, key: Signer) -> dict[str, JsonValue]:
+        """`params` as the contract has them: name, kind, origins, and header and template where the kind takes them."""
+        return self._signed("POST", "/v1/credentials", "credential.add", params, key, secret)
+
+    def rotate_credential(self, name: str, secret: JsonObject, key: Signer) -> dict[str, JsonValue]:
+        target = f"/v1/credentials/{_segment(name)}"
+        return self._signed("PUT", target, "credential.rotate", {"name": name}, key, secret)
+
+    def rebind_credential(self, name: str, origins: list[str], secret: JsonObject, key: Signer) -> dict[str, JsonValue]:
+        target = f"/v1/credentials/{_segment(name)}"
+        return self._signed("PUT", target, "credential.rebind", {"name": name, "origins": origins}, key, secret)
+
+    def remove_credential(self, name: str, key: Signer) -> dict[str, JsonValue]:
+        return self._signed("DELETE", f"/v1/credentials/{_segment(name)}", "credential.remove", {"name": name}, key)
+
+    def settle(self, correlation_id: str, outcome: str, reason: str, key: Signer) -> dict[str, JsonValue]:
+        """`outcome` is applied or not_applied: a human's word, no byte is sent."""
+        params: dict[str, JsonValue] = {"correlation_id": correlation_id, "as": outcome, "reason": reason}
+        target = f"/v1/operations/{_segment(correlation_id)}/settle"
+        return self._signed("POST", target, "operation.settle", params, key)
+
+    def trust_policy(self, policy_digest: str, counter: int, key: Signer) -> dict[str, JsonValue]:
+        values: dict[str, JsonValue] = {"policy_digest": policy_digest, "counter": counter, "log_id": key.log_id}
+        signature = _b64(key.sign_policy(values))
+        body: dict[str, JsonValue] = {"policy_digest": policy_digest, "counter": counter, "signature": signature}
+        return self._ask("POST", "/v1/policy/trust", body, answer_s=LOCAL_WORK_S)
+
+    def _signed(
+        self, method: str, target: str, verb: str, params: JsonObject, key: Signer, secret: JsonObject | None = None
+    ) -> dict[str, JsonValue]:
+        status = self.status()
+        self._same_log(key, status)
+        statement: dict[str, JsonValue] = {
+            "verb": verb,
+            "params": params,
+            "nonce": self._nonce(),
+            "log_id": key.log_id,
+            "vault_term": _integer(_part(status, "vault"), "term"),
+        }
+        body: dict[str, JsonValue] = {"statement": statement, "signature": _b64(key.sign_statement(statement))}
+        if secret is not None:
+            body["secret"] = secret
+        return self._ask(method, target, body, answer_s=LOCAL_WORK_S)
+
+    def _nonce(self) -> str:
+        return _text(self._ask("GET", "/v1/nonce"), "nonce")
+
+    def _same_log(self, key: Signer, status: Mapping[str, JsonValue]) -> None:
+        if _text(status, "log_id") != key.log_id:
+            raise Broken(
+                "this daemon keeps another log than the one that your approver key belongs to: nothing was signed. "
+                "Check DOORWARD_HOME"
+            )
+
+    def _ask(
+        self,
+        method: str,
+        target: str,
+        body: JsonObject | None = None,
+        *,
+        answer_s: float = ANSWER_S,
+        max_bytes: int = 16 << 20,
+    ) -> dict[str, JsonValue]:
+        if self._connection is None or not self._connection.alive():
+            self._connection = Connection(self._path)
+        octets = None if body is None else dump(body)
+        answer = self._connection.request(method, target, octets, answer_s=answer_s, max_bytes=max_bytes)
+        value = _parsed(answer)
+        if answer.status >= 300:
+            raise _refusal(answer.status, value)
+        return value
+
+
+def _parsed(answer: Answer) -> dict[str, JsonValue]:
+    try:
+        return parse_object(answer.body or b"{}", max_bytes=max(len(answer.body), 2))
+    except WireError as cause:
+        raise Broken(f"the daemon's answer ({answer.status}) is not usable: {cause}", sent=True) from cause
+
+
+def _refusal(status: int, value: Mapping[str, JsonValue]) -> Exception:
+    error = value.get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return Broken(f"the daemon answered {status} without a reason: it may be of another version than this client")
+    listed = error.get("faults")
+    faults = listed if isinstance(listed, list) else []
+    delay = error.get("retry_after_s")
+    return Refused(
+        str(error.get("message") or error["code"]),
+        status=status,
+        code=str(error["code"]),
+        faults=tuple(_fault(fault) for fault in faults if isinstance(fault, dict)),
+        retry_after_s=delay if isinstance(delay, int) else None,
+    )
+
+
+def _fault(fault: Mapping[str, JsonValue]) -> tuple[str, str, str]:
+    path, problem, expected = (fault.get(name) for name in ("path", "problem", "expected"))
+    return str(path or ""), str(problem or ""), str(expected or "")
+
+
+def _served(answer: Mapping[str, JsonValue]) -> Served:
+    raw = answer.get("card")
+    if not isinstance(raw, dict):
+        raise Broken("the daemon sent no card")
+    try:
+        drawn = digest("doorward/card/v1", raw)
+    except WireError as cause:
+        raise Broken(f"the daemon's card can not be signed: {cause}") from cause
+    card = parse_card(raw)
+    served_id = _text(answer, "id")
+    if card.approval_id != served_id or drawn != _text(answer, "card_digest"):
+        raise Broken("the daemon's card is not the one that it names: not showing it")
+    return Served(
+        id=served_id,
+        state=_text(answer, "state"),
+        card=card,
+        raw=raw,
+        digest=drawn,
+        nonce=_text(answer, "nonce"),
+        arming_ms=_integer(answer, "arming_ms"),
+        served_at_ms=_integer(answer, "served_at_ms"),
+        expires_at_ms=_integer(answer, "expires_at_ms"),
+        joined=_integer(answer, "joined"),
+    )
+
+
+def _items(answer: Mapping[str, JsonValue], name: str) -> list[dict[str, JsonValue]]:
+    value = answer.get(name)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise Broken(f"the daemon's answer holds no list of {name}")
+    return [item for item in value if isinstance(item, dict)]
+
+
+def _part(answer: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:
+    value = answer.get(name)
+    if not isinstance(value, dict):
+        raise Broken(f"the daemon's answer holds no {name}")
+    return value
+
+
+def _text(answer: Mapping[str, JsonValue], name: str) -> str:
+    value = answer.get(name)
+    if not isinstance(value, str):
+        raise Broken(f"the daemon's answer holds no {name}")
+    return value
+
+
+def _integer(answer: Mapping[str, JsonValue], name: str) -> int:
+    value = answer.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Broken(f"the daemon's answer holds no {name}")
+    return value
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _query(**values: str | int | None) -> str:
+    named = {name: value for name, value in values.items() if value is not None}
+    return "?" + urlencode(named) if named else ""
+
+
+def _b64(octets: bytes) -> str:
+    return base64.b64encode(octets).decode("ascii")
