@@ -34,10 +34,9 @@ def schema(name: str) -> dict[str, JsonValue]:
                 waiting.append(part)
     if not bundled:
         return document
-    own = document.get("$defs", {})
-    if not isinstance(own, dict):
-        raise TypeError(f"{name}: $defs is no object")
-    return {**document, "$defs": {**own, **{f"{other}{_SUFFIX}": bundled[other] for other in sorted(bundled)}}}
+    parts: dict[str, JsonValue] = {f"{other}{_SUFFIX}": bundled[other] for other in sorted(bundled)}
+    own = document.get("$defs")
+    return {**document, "$defs": {**own, **parts} if isinstance(own, dict) else parts}
 
 
 def read(name: str) -> dict[str, JsonValue]:
