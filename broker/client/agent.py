@@ -26,6 +26,7 @@ class AgentClient:
     def __init__(self, places: "Places") -> None:
         self._path = places.agent_socket
         self._connection: Connection | None = None
+        self.spelled = b""  # the last answer byte for byte, for who hands it on as it came
 
     def close(self) -> None:
         if self._connection is not None:
@@ -89,6 +90,7 @@ class AgentClient:
             self._connection = Connection(self._path)
         octets = None if body is None else dump(body)
         answer = self._connection.request(method, target, octets, answer_s=answer_s)
+        self.spelled = answer.body
         try:
             value = parse_object(answer.body, max_bytes=len(answer.body))
         except WireError as cause:

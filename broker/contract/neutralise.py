@@ -57,6 +57,13 @@ def hidden_count(text: str) -> int:
     return sum(len(drawn) > 1 and source not in _SHORT for source, drawn in _drawn(text, multiline=False))
 
 
+def visible_json(text: str) -> str:
+    """JSON text in which what could hide or reorder is spelled by JSON's own escapes: the same document."""
+    if text.isascii():
+        return text
+    return "".join(_json_escape(character) if _hides_in_json(character) else character for character in text)
+
+
 def cells(text: str) -> int:
     """Columns that a text takes on a terminal. For text that went through `visible`."""
     if text.isascii():
@@ -129,6 +136,18 @@ def _more(count: int) -> str:
 
 def _escape(character: str) -> str:
     return f"\\u{{{ord(character):x}}}"
+
+
+def _hides_in_json(character: str) -> bool:
+    return not character.isascii() and (_hides(character) or _is_mark(character))
+
+
+def _json_escape(character: str) -> str:
+    point = ord(character)
+    if point < 0x10000:
+        return f"\\u{point:04x}"
+    high, low = divmod(point - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 @lru_cache(maxsize=4096)

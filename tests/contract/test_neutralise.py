@@ -1,3 +1,4 @@
+import json
 import unicodedata
 
 import pytest
@@ -12,6 +13,7 @@ from broker.contract.neutralise import (
     hidden_count,
     quoted,
     visible,
+    visible_json,
 )
 
 ODD = st.text(
@@ -134,6 +136,16 @@ def test_hidden_characters_are_counted_but_line_ends_are_not() -> None:
 )
 def test_cells_counts_columns(text: str, columns: int) -> None:
     assert columns == cells(text)
+
+
+def test_json_is_made_visible_by_its_own_escapes() -> None:
+    assert '{"a": 1}' == visible_json('{"a": 1}')
+    assert '"日本 \\u202e\\udb40\\udc41 a\\u0301"' == visible_json('"日本 \u202e\U000e0041 a\u0301"')
+
+
+@given(st.recursive(ODD, lambda inner: st.dictionaries(ODD, inner) | st.lists(inner), max_leaves=5))
+def test_json_that_was_made_visible_is_the_same_document(value: object) -> None:
+    assert value == json.loads(visible_json(json.dumps(value, ensure_ascii=False, indent=1)))
 
 
 @given(ODD)
