@@ -1,0 +1,33 @@
+"""The vault: sealed credentials, the approvers' public keys, the trusted policy, and the keys of the audit log.
+
+Edge package: its one error type is VaultError, whose `fault` is a closed set. Never sees a passphrase.
+"""
+
+from broker.vault.approver_keys import verify
+from broker.vault.contents import AuditHead, TrustedPolicy
+from broker.vault.faults import (
+    Fault,
+    QuarantineReason,
+    UnlockTooSoon,
+    VaultError,
+    VaultLocked,
+    VaultQuarantined,
+    WrongPassphrase,
+)
+from broker.vault.opened import Opened
+from broker.vault.vault import Vault
+
+__all__ = [
+    "AuditHead",
+    "Fault",
+    "Opened",
+    "QuarantineReason",
+    "TrustedPolicy",
+    "UnlockTooSoon",
+    "Vault",
+    "VaultError",
+    "VaultLocked",
+    "VaultQuarantined",
+    "WrongPassphrase",
+    "verify",
+]

@@ -1,0 +1,92 @@
+"""The one error type of the vault, and the closed sets of what can be wrong.
+
+Messages say what failed and what to do; none holds a value, a name of a record or a key.
+"""
+
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    EXISTS = "exists"  # there is a vault already
+    MISSING = "missing"
+    UNSAFE_PATH = "unsafe_path"  # owner, mode, link or type of the file or its directory
+    NOT_A_VAULT = "not_a_vault"
+    UNSUPPORTED = "unsupported"  # a newer format, or a cipher that this machine lacks
+    UNREADABLE = "unreadable"
+    UNWRITABLE = "unwritable"
+    CHANGED_UNDERNEATH = "changed_underneath"  # someone else wrote to, moved or replaced the file
+    LOCKED = "locked"
+    QUARANTINED = "quarantined"
+    NOT_QUARANTINED = "not_quarantined"
+    WRONG_PASSPHRASE = "wrong_passphrase"  # noqa: S105 - the name of a fault
+    TOO_SOON = "too_soon"
+    UNKNOWN_CREDENTIAL = "unknown_credential"
+    NAME_TAKEN = "name_taken"
+    NOTHING_PENDING = "nothing_pending"
+    FULL = "full"
+    STALE_COUNTER = "stale_counter"
+    BAD_SIGNATURE = "bad_signature"
+    HEAD_WENT_BACK = "head_went_back"
+    INVALID = "invalid"
+
+
+class QuarantineReason(StrEnum):
+    INDEX_BROKEN = "index_broken"  # the sealed index does not open, or is of another log
+    RECORD_CHANGED = "record_changed"  # a record is not the one that the index names
+    RECORD_MISSING = "record_missing"
+    RECORD_UNKNOWN = "record_unknown"  # a record that the index does not name
+    TERM_WENT_BACK = "term_went_back"
+    WRAPS_CHANGED = "wraps_changed"  # an unlock method was put back or put in
+    GENERATION_WENT_BACK = "generation_went_back"  # the audit log knows a later vault
+    AUDIT_MISMATCH = "audit_mismatch"  # the audit log is not the one that the vault remembers
+    CHANGED_UNDERNEATH = "changed_underneath"
+
+
+class VaultError(Exception):
+    """Something about the vault failed; `fault` says what."""
+
+    def __init__(self, fault: Fault, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+class WrongPassphrase(VaultError):  # noqa: N818 - the name that callers read
+    """The key that came does not open the vault. `retry_after_s` seconds go by before another is tried."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(Fault.WRONG_PASSPHRASE, "the passphrase does not open this vault")
+        self.retry_after_s = retry_after_s
+
+
+class UnlockTooSoon(VaultError):  # noqa: N818 - the name that callers read
+    """An attempt within the wait after wrong ones. It was not looked at and does not lengthen the wait."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(
+            Fault.TOO_SOON, f"wrong passphrases came before; the next is tried in {max(1, round(retry_after_s))} s"
+        )
+        self.retry_after_s = retry_after_s
+
+
+class VaultLocked(VaultError):  # noqa: N818 - the name that callers read
+    def __init__(self) -> None:
+        super().__init__(Fault.LOCKED, "the vault is locked; a human opens it with `doorward unlock`")
+
+
+class VaultQuarantined(VaultError):  # noqa: N818 - the name that callers read
+    """An integrity check failed. Nothing runs until a human takes the vault over again with the passphrase."""
+
+    def __init__(self, reason: QuarantineReason) -> None:
+        super().__init__(
+            Fault.QUARANTINED,
+            f"the vault is quarantined ({reason}); restore a backup, or look into it and adopt it again",
+        )
+        self.reason = reason
+
+
+class Damage(Exception):  # noqa: N818 - it becomes a quarantine, callers of the package never see it
+    """What is sealed does not hold together."""
+
+    def __init__(self, reason: QuarantineReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
