@@ -1,0 +1,41 @@
+#!/bin/sh
+# Install what the live tests need besides Python, on Debian and its kin. Skips what is there.
+#
+# Without root, or on another system, it names what then is not tested, and exits 0: the tests that need a missing
+# program say so themselves.
+set -eu
+
+# command : Debian package : what is tested with it
+needed='
+nginx:nginx-light:requests to a real HTTPS upstream with a CA of its own
+tmux:tmux:the terminal UI as a human drives it
+'
+
+missing=
+while IFS=: read -r command package purpose; do
+    if [ -n "$command" ] && ! PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null 2>&1; then
+        missing="$missing $package"
+        echo "not installed: $command (package $package); without it not tested: $purpose" >&2
+    fi
+done <<EOF
+$needed
+EOF
+
+if [ -z "$missing" ]; then
+    exit 0
+fi
+if [ "$(id -u)" -ne 0 ]; then
+    echo "not root; to install them: sudo apt-get install --no-install-recommends$missing" >&2
+    exit 0
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "no apt-get here; install the like of:$missing" >&2
+    exit 0
+fi
+echo "installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086  # a list of words
+if ! { apt-get install -qq -y --no-install-recommends $missing >/dev/null 2>&1 ||
+    { apt-get update -qq && apt-get install -qq -y --no-install-recommends $missing >/dev/null; }; }; then
+    echo "could not install$missing; what needs them is not tested" >&2
+fi
