@@ -58,6 +58,11 @@ def compile_selection(text: str, bindings: Mapping[str, JsonValue] | None = None
     return Predicate(_bound(text, bindings or {}), selects=True)
 
 
+def argument_names(text: str) -> frozenset[str]:
+    """The `$name`s that stand in an expression, outside of its literals."""
+    return frozenset(piece[1:] for piece in _PIECES.findall(text) if len(piece) > 1 and piece[0] == "$")
+
+
 def answer_view(
     *, status: int, headers: Iterable[tuple[str, str]] = (), json: JsonValue = None, text: str | None = None
 ) -> dict[str, JsonValue]:

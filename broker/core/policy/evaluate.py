@@ -13,7 +13,7 @@ from broker.core.policy.match import Facts, facts_of, first_mismatch
 from broker.core.policy.model import Allow, Ask, Decision, Deny, Limits, Policy, Rule, Service
 
 STRICTNESS = {approval: rank for rank, approval in enumerate(ApprovalRule)}
-_NARROWEST_FIRST = ("operation", "rule", "service")
+_NARROWEST_FIRST = ("operation", "service", "rule")
 
 
 def evaluate(policy: Policy, caller: Caller, frozen: FrozenRequest) -> Decision:

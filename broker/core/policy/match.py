@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 
-from broker.contract.reasons import Effect
+from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.frozen import FrozenRequest
 from broker.core.policy.model import Rule
 from broker.core.urls import segments_of
@@ -125,7 +125,13 @@ def _effect(rule: Rule, facts: Facts) -> bool:
 
 
 def _path(rule: Rule, facts: Facts) -> bool:
-    return not rule.paths or any(path_fits(pattern_segments(pattern), facts.segments) for pattern in rule.paths)
+    """What restrains is compared without regard to case: many an upstream takes /Admin for /admin."""
+    if not rule.paths:
+        return True
+    if rule.approval in {ApprovalRule.DENY, ApprovalRule.PER_CALL}:
+        folded = tuple(segment.casefold() for segment in facts.segments)
+        return any(path_fits(pattern_segments(pattern.casefold()), folded) for pattern in rule.paths)
+    return any(path_fits(pattern_segments(pattern), facts.segments) for pattern in rule.paths)
 
 
 MATCHERS: tuple[tuple[str, Callable[[Rule, Facts], bool]], ...] = (

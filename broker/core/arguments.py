@@ -1,0 +1,173 @@
+"""Arguments of a declared operation: from a request's path, query and body to one set of names, and back to bytes.
+
+The same arguments always spell the same bytes, whether they came by name or by path. Values that travel in the path
+or the query are strings from here on, so that `7` and `"7"` are one change and not two.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote_plus
+
+from broker.contract.wire import JsonValue, WireError, dump, parse_object
+from broker.core.policy.model import Operation
+from broker.core.policy.template import Template
+
+MAX_QUERY_PAIRS = 256
+_BODY_BY_DEFAULT = frozenset({"POST", "PUT", "PATCH"})
+
+
+class ArgumentError(ValueError):
+    """Arguments that the operation does not take. The message names declared arguments and holds no value."""
+
+
+def arguments_of(operation: Operation, template: Template, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Check names and types and bring path and query values into their one form. Raises ArgumentError."""
+    body_names = operation.body or ()
+    known = (*template.arguments, *operation.query, *body_names)
+    if not operation.body_free and not set(given) <= set(known):
+        raise ArgumentError(f"an argument that the operation does not take; it takes {', '.join(known) or 'none'}")
+    missing = [name for name in (*template.arguments, *operation.required) if name not in given]
+    if missing:
+        raise ArgumentError(f"missing: {', '.join(missing)}")
+    arguments: dict[str, JsonValue] = {name: _segment_text(name, given[name]) for name in template.arguments}
+    for name in operation.query:
+        if name in given and given[name] != []:
+            arguments[name] = _query_value(name, given[name])
+    for name, value in given.items():
+        if name not in template.arguments and name not in operation.query:
+            arguments[name] = _json_value(name if name in known else "a body value", value)
+    for name in operation.change_key or ():
+        if holds_fraction(arguments.get(name)):
+            raise ArgumentError(f"{name} tells this change from others and can't hold a fraction")
+    return arguments
+
+
+def query_of(operation: Operation, arguments: Mapping[str, JsonValue]) -> str:
+    """The encoded query, in the declared order of names."""
+    pairs: list[tuple[str, str]] = []
+    for name in operation.query:
+        value = arguments.get(name)
+        if isinstance(value, str):
+            pairs.append((name, value))
+        elif isinstance(value, list):
+            pairs += [(name, str(item)) for item in value]
+    return encoded_query(pairs)
+
+
+def body_of(operation: Operation, template: Template, arguments: Mapping[str, JsonValue]) -> bytes | None:
+    """The JSON object that travels as the body, None where none does."""
+    if operation.body is None and not operation.body_free:
+        return None
+    elsewhere = {*template.arguments, *operation.query}
+    order = (*(operation.body or ()), *(name for name in arguments if name not in (operation.body or ())))
+    fields = {name: arguments[name] for name in order if name in arguments and name not in elsewhere}
+    return dump(fields) if fields or operation.method in _BODY_BY_DEFAULT else None
+
+
+def given_by_path(
+    operation: Operation, found: Mapping[str, str], query: Iterable[tuple[str, str]], body: bytes | None
+) -> dict[str, JsonValue]:
+    """The arguments that a path request spells. Raises ArgumentError."""
+    given: dict[str, JsonValue] = dict(found)
+    for name, value in query:
+        if name not in operation.query:
+            known = ", ".join(operation.query) or "none"
+            raise ArgumentError(f"a query name that the operation does not declare; it declares {known}")
+        before = given.get(name)
+        if before is None:
+            given[name] = value
+        else:
+            given[name] = [*before, value] if isinstance(before, list) else [before, value]
+    return with_body(operation, given, body)
+
+
+def with_body(operation: Operation, given: Mapping[str, JsonValue], body: bytes | None) -> dict[str, JsonValue]:
+    """Add the fields of a JSON body to arguments; none may be given twice. Raises ArgumentError."""
+    if body is None:
+        return dict(given)
+    if operation.body is None and not operation.body_free:
+        raise ArgumentError("the operation takes no body")
+    try:
+        fields = parse_object(body, max_bytes=len(body))
+    except WireError as cause:
+        raise ArgumentError(f"the body of this operation is a JSON object: {cause}") from None
+    elsewhere = {*given, *operation.query}
+    if set(fields) & elsewhere:
+        raise ArgumentError("an argument is given twice, in the body and elsewhere")
+    return {**given, **fields}
+
+
+def split_query(query: str) -> list[tuple[str, str]]:
+    """The pairs of an encoded query, decoded once."""
+    parts = [part for part in query.split("&") if part]
+    if len(parts) > MAX_QUERY_PAIRS:
+        raise ArgumentError(f"more than {MAX_QUERY_PAIRS} values in the query")
+    pairs = (part.partition("=") for part in parts)
+    return [(unquote_plus(name), unquote_plus(value)) for name, _, value in pairs]
+
+
+def encoded_query(pairs: Iterable[tuple[str, str]]) -> str:
+    """One spelling of pairs: everything but unreserved characters is percent-encoded."""
+    try:
+        return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
+    except UnicodeEncodeError:
+        raise ArgumentError("a query value holds half a surrogate pair") from None
+
+
+def text_of(value: JsonValue) -> str:
+    """An argument as it is shown: strings as they are, all else as JSON."""
+    return value if isinstance(value, str) else dump(value).decode("utf-8", "replace")
+
+
+def holds_fraction(value: JsonValue) -> bool:
+    if isinstance(value, float):
+        return True
+    if isinstance(value, Mapping):
+        return any(holds_fraction(item) for item in value.values())
+    return isinstance(value, list | tuple) and any(holds_fraction(item) for item in value)
+
+
+def _segment_text(name: str, value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ArgumentError(f"{name} stands in the path and is a string or an integer")
+
+
+def _query_value(name: str, value: JsonValue) -> JsonValue:
+    if not isinstance(value, list | tuple):
+        return _scalar_text(name, value)
+    texts: list[JsonValue] = [_scalar_text(name, item) for item in value]
+    if len(texts) > MAX_QUERY_PAIRS:
+        raise ArgumentError(f"{name} holds more than {MAX_QUERY_PAIRS} values")
+    return texts if len(texts) > 1 else texts[0]
+
+
+def _scalar_text(name: str, value: JsonValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
+    if isinstance(value, str | int):
+        return str(value)
+    raise ArgumentError(f"{name} stands in the query and is a string, a number, true, false, or a list of these")
+
+
+def _json_value(name: str, value: JsonValue) -> JsonValue:
+    """Refuse what JSON can't spell, before it is written."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ArgumentError(f"{name} holds a number beyond what JSON can carry")
+    if isinstance(value, Mapping):
+        return {_json_key(name, key): _json_value(name, item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(name, item) for item in value]
+    return _json_key(name, value) if isinstance(value, str) else value
+
+
+def _json_key(name: str, text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{name} holds half a surrogate pair") from None
+    return text

@@ -1,0 +1,233 @@
+"""What an edit of the policy changes, in decisions and not in lines.
+
+Decisions are compared on every named agent, operation and path that a rule of either policy tells apart. What can't be
+ordered (a service that leads elsewhere, another reading of answers) is called a loosening, so that none is missed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from broker.contract.reasons import ApprovalRule, Effect
+from broker.contract.wire import JsonValue
+from broker.core.identity import UNIDENTIFIED
+from broker.core.policy.evaluate import STRICTNESS, decide
+from broker.core.policy.model import Allow, Ask, Limits, Operation, Place, Policy, Service
+from broker.core.policy.overview import Subject, relevant, sample_paths, subjects_of
+
+LOOSENS, TIGHTENS, NEW_REACH = "loosens", "tightens", "new_reach"
+_ORDER = (LOOSENS, NEW_REACH, TIGHTENS)
+_WORDS = {
+    ApprovalRule.NONE: "no asking",
+    ApprovalRule.SESSION: "session",
+    ApprovalRule.PER_CALL: "ask each",
+    ApprovalRule.DENY: "denied",
+}
+_EFFECTS = {Effect.READ: "READ", Effect.WRITE: "WRITE", Effect.EXEC: "RUN"}
+_NO_GRANT = (0, 0, 0, 0, 0, 0)
+_SCOPES = ("operation", "service", "rule")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One changed decision. `direction` is loosens, tightens or new_reach; `place` is the rule or service behind it."""
+
+    direction: str
+    subject: str
+    was: str
+    becomes: str
+    place: Place | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "direction": self.direction,
+            "subject": self.subject,
+            "was": self.was,
+            "becomes": self.becomes,
+            "place": None if self.place is None else str(self.place),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stance:
+    """How strictly a request is met: bigger members are stricter."""
+
+    strictness: int
+    tightness: tuple[int, ...]
+    word: str
+    place: Place | None
+
+
+def diff_decisions(old: Policy | None, new: Policy) -> tuple[Change, ...]:
+    """The changes that trusting `new` in place of `old` makes; loosened ones first."""
+    before = Policy(digest="") if old is None else old
+    changes = [
+        *_decisions(before, new),
+        *_reach(before, new),
+        *_readings(before, new),
+        *_agents(before, new),
+        *_limits(before.limits, new.limits if old is not None else before.limits),
+    ]
+    return tuple(sorted(changes, key=lambda change: (_ORDER.index(change.direction), change.subject)))
+
+
+def _decisions(old: Policy, new: Policy) -> Iterator[Change]:
+    agents = (*sorted({*old.agents, *new.agents}), UNIDENTIFIED)
+    for subject in _subjects(old, new):
+        found = {agent: tuple(_compared(old, new, agent, subject)) for agent in agents}
+        if len(set(found.values())) == 1:
+            yield from _worded("any", subject, found[UNIDENTIFIED])
+        else:
+            for agent, changes in found.items():
+                yield from _worded(agent, subject, changes)
+
+
+def _worded(agent: str, subject: Subject, changes: tuple[Change, ...]) -> Iterator[Change]:
+    effect = "DELETE" if subject.destructive else _EFFECTS[subject.effect]
+    for change in changes:
+        path = f" {change.subject}" if change.subject else ""
+        yield Change(
+            direction=change.direction,
+            subject=f"{agent} {effect} {subject.service.name} {subject.name}{path}",
+            was=change.was,
+            becomes=change.becomes,
+            place=change.place,
+        )
+
+
+def _subjects(old: Policy, new: Policy) -> Iterator[Subject]:
+    """Everything that can be asked for under either policy; the new one's form where both have it."""
+    seen: dict[tuple[str, str], Subject] = {}
+    for policy in (old, new):
+        for service in policy.services.values():
+            seen |= {(service.name, subject.name): subject for subject in subjects_of(service)}
+    yield from (seen[key] for key in sorted(seen))
+
+
+def _compared(old: Policy, new: Policy, agent: str, subject: Subject) -> Iterator[Change]:
+    """The paths on which the two differ, an equal difference once. `subject` is the path, unless it is any."""
+    sides = (_side(old, agent, subject), _side(new, agent, subject))
+    told: set[tuple[str, str]] = set()
+    for position, path in enumerate(sample_paths(subject, (*sides[0].policy.rules, *sides[1].policy.rules))):
+        was, becomes = (_stance(side, path) for side in sides)
+        same = (was.strictness, was.tightness) == (becomes.strictness, becomes.tightness)
+        if same or (was.word, becomes.word) in told:
+            continue
+        told.add((was.word, becomes.word))
+        yield Change(
+            direction=LOOSENS if _is_looser(becomes, was) else TIGHTENS,
+            subject=_shown(path) if position else "",
+            was=was.word,
+            becomes=becomes.word,
+            place=becomes.place or was.place,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """One policy as far as it concerns a subject; `own` is the subject in it, None where it knows none."""
+
+    policy: Policy
+    agent: str
+    own: Subject | None
+
+
+def _side(policy: Policy, agent: str, subject: Subject) -> _Side:
+    service = policy.services.get(subject.service.name)
+    subjects = () if service is None else subjects_of(service)
+    own = next((found for found in subjects if found.name == subject.name), None)
+    known = agent if agent in policy.agents else UNIDENTIFIED
+    near = Policy(digest="") if own is None else relevant(policy, known, own)
+    return _Side(policy=near, agent=known, own=own)
+
+
+def _is_looser(one: _Stance, other: _Stance) -> bool:
+    if one.strictness != other.strictness:
+        return one.strictness < other.strictness
+    return any(a < b for a, b in zip(one.tightness, other.tightness, strict=True))
+
+
+def _shown(path: tuple[str, ...]) -> str:
+    return "/" + "/".join("*" if segment == "\0" else segment for segment in path)
+
+
+def _stance(side: _Side, path: tuple[str, ...]) -> _Stance:
+    if side.own is None:
+        return _denied(None)
+    decision = decide(side.policy, side.own.facts(side.agent, path), side.own.service, is_open=True)
+    place = next((rule.place for rule in side.policy.rules if rule.id in decision.rules), None)
+    if isinstance(decision, Allow):
+        return _Stance(strictness=0, tightness=_NO_GRANT, word=_WORDS[ApprovalRule.NONE], place=place)
+    if not isinstance(decision, Ask):
+        return _denied(place)
+    rule = decision.rule
+    grant, word = (0, 0, 0), _WORDS[rule.approval]
+    if not decision.per_call:
+        grant = (-rule.max_uses, -rule.max_age_s, -_SCOPES.index(rule.per))
+        word = f"session {rule.max_uses}, {rule.max_age_s} s, per {rule.per}"
+    card = (rule.arming_ms, -rule.expires_s, int(rule.in_doubt == "refuse"))
+    return _Stance(strictness=STRICTNESS[rule.approval], tightness=(*grant, *card), word=word, place=rule.place)
+
+
+def _denied(place: Place | None) -> _Stance:
+    return _Stance(
+        strictness=STRICTNESS[ApprovalRule.DENY], tightness=_NO_GRANT, word=_WORDS[ApprovalRule.DENY], place=place
+    )
+
+
+def _reach(old: Policy, new: Policy) -> Iterator[Change]:
+    """Services that use a credential, or lead to a place, that they did not before."""
+    for name, service in sorted(new.services.items()):
+        was = old.services.get(name)
+        for word, before, after in (
+            ("credential", was and was.credential, service.credential),
+            ("base URL", was and was.base_url, service.base_url),
+        ):
+            if after is not None and after != before:
+                yield Change(
+                    direction=NEW_REACH,
+                    subject=f"service {name}",
+                    was=f"{word} {before}" if before else f"no {word}",
+                    becomes=f"{word} {after}",
+                    place=service.place,
+                )
+
+
+def _readings(old: Policy, new: Policy) -> Iterator[Change]:
+    """Services and operations that are asked for or read in another way than before."""
+    for name in sorted(set(old.services) & set(new.services)):
+        was, service = old.services[name], new.services[name]
+        if (was.tls, dict(was.headers)) != (service.tls, dict(service.headers)):
+            yield _reading_change(f"service {name}", "trust in its certificates or fixed headers", service.place)
+        for key in sorted(set(was.operations) & set(service.operations)):
+            if _meaning(was.operations[key], service) != _meaning(service.operations[key], service):
+                subject = f"operation {name} {key}"
+                yield _reading_change(
+                    subject, "its request or the reading of its answers", service.operations[key].place
+                )
+
+
+def _reading_change(subject: str, what: str, place: Place) -> Change:
+    return Change(direction=LOOSENS, subject=subject, was=f"{what} as trusted", becomes="changed", place=place)
+
+
+def _meaning(operation: Operation, service: Service) -> dict[str, object]:
+    """All of an operation but where it stands."""
+    fields: Mapping[str, object] = {name: getattr(operation, name) for name in operation.__dataclass_fields__}
+    return {**fields, "place": service.name}
+
+
+def _agents(old: Policy, new: Policy) -> Iterator[Change]:
+    for name in sorted(set(old.agents) & set(new.agents)):
+        was, agent = old.agents[name], new.agents[name]
+        if (was.exe, was.argv, was.sha256) != (agent.exe, agent.argv, agent.sha256):
+            what = "the programs that it names as trusted"
+            yield Change(direction=LOOSENS, subject=f"agent {name}", was=what, becomes="changed", place=agent.place)
+
+
+def _limits(old: Limits, new: Limits) -> Iterator[Change]:
+    for name in old.__dataclass_fields__:
+        was, becomes = getattr(old, name), getattr(new, name)
+        if was != becomes:
+            looser = (becomes < was) if name == "denial_memory_s" else (becomes > was)
+            direction = LOOSENS if looser else TIGHTENS
+            yield Change(direction=direction, subject=f"limit {name}", was=str(was), becomes=str(becomes))

@@ -1,0 +1,258 @@
+"""Services and their operations, from tables to values. Every fault is kept; see table.py."""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from broker.contract.reasons import Effect
+from broker.contract.wire import JsonValue
+from broker.core.policy.keys import OPERATION, RECONCILE, REQUEST, SERVICE, SHARED, TLS
+from broker.core.policy.model import Operation, ReadBack, Service, Tls
+from broker.core.policy.parse_answers import Reading, check_reading, reading_of
+from broker.core.policy.parse_rules import METHODS, NAME, NAME_SHAPE
+from broker.core.policy.table import Table
+from broker.core.policy.template import Template, TemplateError, template_of
+from broker.core.predicate import PredicateError, argument_names, compile_selection
+from broker.core.request_headers import HeaderError, checked_headers
+from broker.core.urls import CanonicalUrl, UrlError, canonical_url, is_loopback
+
+ANY = r"(?s).*"  # looked at by a parser of its own
+ARGUMENT = r"[A-Za-z][A-Za-z0-9_\[\].-]{0,63}"
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_STAND_IN_URL = "https://stand-in.invalid/"
+
+
+def services_in(table: Table, assets: Mapping[str, str]) -> dict[str, tuple[Table, Service]]:
+    """The services of one file. `assets` are CA files by name, beside the policy files."""
+    tables = table.named("services", SERVICE, names=NAME, expected=NAME_SHAPE)
+    return {name: (below, service_of(name, below, assets)) for name, below in tables.items()}
+
+
+def service_of(name: str, table: Table, assets: Mapping[str, str]) -> Service:
+    if table.text("kind") not in {"http", ""}:
+        table.fault("kind", "not supported by this version", '"http"')
+    url = _base_url(table)
+    defaults = table.table("defaults", SHARED)
+    inherited = reading_of(defaults, Reading()) if defaults is not None else Reading()
+    operations: dict[str, Operation] = {}
+    tables = table.named(
+        "operations", OPERATION, names=r"[a-z0-9][a-z0-9_.-]{0,63}", expected=f"{NAME_SHAPE}, and dots"
+    )
+    for operation_name, below in tables.items():
+        operations[operation_name] = operation_of(operation_name, below, inherited)
+    _check_operations(tables, operations)
+    return Service(
+        name=name,
+        base_url=url.url.rstrip("/"),
+        scheme=url.scheme,
+        host=url.host,
+        port=url.port,
+        base_path=url.path.rstrip("/"),
+        credential=table.optional_text("credential", pattern=NAME, expected=f"a credential's name: {NAME_SHAPE}"),
+        headers=MappingProxyType(_headers(table)),
+        ad_hoc=table.texts("ad_hoc", pattern="|".join(METHODS), expected=" or ".join(METHODS), may_be_empty=True),
+        tls=_tls(table, assets),
+        operations=MappingProxyType(operations),
+        place=table.place,
+    )
+
+
+def _base_url(table: Table) -> CanonicalUrl:
+    text = table.text("base_url", pattern=ANY)
+    try:
+        url = canonical_url(text or _STAND_IN_URL)
+    except UrlError as cause:
+        table.fault("base_url", str(cause), "https://host or https://host/path")
+        return canonical_url(_STAND_IN_URL)
+    if url.query:
+        table.fault("base_url", "it has a query", "https://host or https://host/path")
+    if url.scheme == "http" and not is_loopback(url.host):
+        table.fault("base_url", "plain http goes no further than this machine", "https, or http://127.0.0.1:port")
+    return url
+
+
+def _headers(table: Table) -> dict[str, str]:
+    pairs = list(table.pairs("headers"))
+    if not all(isinstance(value, str) for _, value in pairs):
+        table.fault("headers", "a value is no string", "header names to strings")
+        return {}
+    if any(name.lower() == "content-type" for name, _ in pairs):
+        table.fault("headers", "the content type follows from each body", "other headers")
+    try:
+        return checked_headers((name, str(value)) for name, value in pairs)
+    except HeaderError as cause:
+        table.fault("headers", str(cause))
+        return {}
+
+
+def _tls(table: Table, assets: Mapping[str, str]) -> Tls:
+    below = table.table("tls", TLS)
+    if below is None:
+        return Tls()
+    name = below.optional_text(
+        "ca", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\.pem", expected="a .pem file of this directory"
+    )
+    directory = table.document.name.rpartition("/")[0]
+    asset = f"{directory}/{name}" if directory else name
+    if name is not None and asset not in assets:
+        below.fault("ca", "there is no such file beside the policy files", "a .pem file of this directory")
+    pin = below.optional_text("pin", pattern="sha256:[0-9a-f]{64}", expected="sha256: and 64 hexadecimal digits")
+    return Tls(ca_pem=assets.get(asset or ""), pin=pin)
+
+
+def operation_of(name: str, table: Table, inherited: Reading) -> Operation:
+    effect = table.member("effect", Effect)
+    request = table.table("request", REQUEST)
+    if request is None:
+        if "request" not in table:
+            table.fault("request", "missing", "a table with method and path")
+        request = Table(document=table.document, path=table.path, values=_STAND_IN, known=REQUEST, faults=table.faults)
+    template = _template(request)
+    query, body, body_free = request.texts("query", pattern=ARGUMENT, expected="names"), *_body(request)
+    names = (*template.arguments, *query, *(body or ()))
+    if len(set(names)) != len(names):
+        request.fault(None, "an argument stands in two of path, query and body", "one place for each argument")
+    required = _known_names(request, "required", (*query, *(body or ())), free=body_free)
+    reading = reading_of(table, inherited)
+    check_reading(table, reading, effect)
+    destructive = table.flag("destructive", default=False)
+    if destructive and effect is Effect.READ:
+        table.fault("destructive", "a read destroys nothing", 'effect = "write" or "exec"')
+    return Operation(
+        name=name,
+        method=request.choice("method", METHODS),
+        path=request.text("path", pattern=ANY),
+        effect=effect,
+        query=query,
+        body=body,
+        body_free=body_free,
+        required=required,
+        destructive=destructive,
+        title=_title(table, names, free=body_free),
+        targets=_known_names(table, "targets", names, free=body_free, dotted=True),
+        change_key=_known_names(table, "change_key", names, free=body_free) if "change_key" in table else None,
+        success_statuses=reading.success_statuses,
+        success_when=reading.success_when,
+        media=reading.media,
+        identity=reading.identity,
+        errors=reading.errors,
+        rate_limit=reading.rate_limit,
+        reconcile=_reconcile(table, names, effect, free=body_free),
+        complete_when=reading.complete_when,
+        response_headers=reading.response_headers,
+        max_bytes=reading.max_bytes,
+        place=table.place,
+    )
+
+
+_STAND_IN: Mapping[str, object] = MappingProxyType({"method": "GET", "path": "/"})
+
+
+def _template(request: Table) -> Template:
+    path = request.values.get("path")
+    try:
+        return template_of(path if isinstance(path, str) else "/")
+    except TemplateError as cause:
+        request.fault("path", str(cause), "such as /repos/{owner}/{repo}")
+        return template_of("/")
+
+
+def _body(request: Table) -> tuple[tuple[str, ...] | None, bool]:
+    """Names, or "object" for any JSON object."""
+    if "body" not in request:
+        return None, False
+    if isinstance(request.values["body"], str):
+        request.text("body", pattern="object", expected='a list of names, or "object" for any JSON object')
+        return None, True
+    return request.texts("body", pattern=ARGUMENT, expected="names", may_be_empty=True), False
+
+
+def _known_names(
+    table: Table, key: str, known: tuple[str, ...], *, free: bool, dotted: bool = False
+) -> tuple[str, ...]:
+    """A list of arguments. Where the body is free any name may stand; `dotted` allows places within an argument."""
+    names = table.texts(key, pattern=ARGUMENT, expected="names of arguments", may_be_empty=True)
+    for name in names:
+        if not free and name not in known and not (dotted and name.partition(".")[0] in known):
+            table.fault(key, f'the operation has no argument "{name}"', ", ".join(known) or "no name")
+    return names
+
+
+def _title(table: Table, known: tuple[str, ...], *, free: bool) -> str:
+    title = table.text("title", "")
+    for name in _PLACEHOLDER.findall(title):
+        if name not in known and not free:
+            table.fault("title", f'the operation has no argument "{name}"', ", ".join(known) or "no placeholder")
+    return title
+
+
+def _reconcile(table: Table, names: tuple[str, ...], effect: Effect, *, free: bool) -> ReadBack | None:
+    below = table.table("reconcile", RECONCILE)
+    if below is None:
+        return None
+    if effect is Effect.READ:
+        table.fault("reconcile", "a read changes nothing that could be in doubt", "no reconcile here")
+    match = below.text("match", pattern=ANY)
+    try:
+        asked = argument_names(match)
+        compile_selection(match, {name: "" for name in asked if free or name in names})
+    except PredicateError as cause:
+        below.fault("match", str(cause), "a selection such as json[?title==$title]")
+    return ReadBack(
+        operation=below.text("operation"),
+        args=MappingProxyType(dict(_read_back_args(below, names, free=free))),
+        match=match,
+        not_before_s=below.integer("not_before_s", 0, low=0, high=3600),
+    )
+
+
+def _read_back_args(table: Table, names: tuple[str, ...], *, free: bool) -> list[tuple[str, JsonValue]]:
+    args: list[tuple[str, JsonValue]] = []
+    for name, value in table.pairs("args"):
+        placeholder = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
+        if not isinstance(value, str | int | bool):
+            table.fault("args", f"{name} is neither text, number, true nor false", 'a value, or "{argument}"')
+        elif placeholder is not None and not free and placeholder[1] not in names:
+            table.fault(
+                "args", "not an argument of this operation; other placeholders are not supported by this version"
+            )
+        elif placeholder is None and isinstance(value, str) and ("{" in value or "}" in value):
+            table.fault(
+                "args", "a placeholder within text is not supported by this version", 'the whole value "{argument}"'
+            )
+        else:
+            args.append((name, value))
+    return args
+
+
+def _check_operations(tables: Mapping[str, Table], operations: Mapping[str, Operation]) -> None:
+    """What only the whole service shows: two operations with one path, read-backs that lead nowhere."""
+    seen: dict[tuple[str, tuple[str, ...]], str] = {}
+    for name, operation in operations.items():
+        table = tables[name]
+        try:
+            key = (operation.method, template_of(operation.path).shape)
+        except TemplateError:
+            continue  # told already
+        if key in seen:
+            table.fault(
+                "request", f'the same requests fit the operation "{seen[key]}"', "one operation for a method and path"
+            )
+        seen.setdefault(key, name)
+        if operation.reconcile is not None:
+            _check_read_back(table, operation.reconcile, operations)
+
+
+def _check_read_back(table: Table, read_back: ReadBack, operations: Mapping[str, Operation]) -> None:
+    read = operations.get(read_back.operation)
+    if read is None or read.effect is not Effect.READ:
+        table.fault_at((*table.path, "reconcile", "operation"), "not a read of this service", "a declared read")
+        return
+    try:
+        needed = set(template_of(read.path).arguments)
+    except TemplateError:
+        return
+    args = set(read_back.args)
+    if not (needed | set(read.required)) <= args or not args <= needed | set(read.query):
+        wanted = ", ".join((*sorted(needed), *(f"{name}?" for name in read.query))) or "no argument"
+        table.fault_at((*table.path, "reconcile", "args"), "not the arguments of that read", wanted)

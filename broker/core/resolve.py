@@ -1,0 +1,331 @@
+"""From what an agent asked to the one frozen request: names resolved, URL spelled, headers merged, body serialised.
+
+A path that fits a declared operation is that operation, and arguments that spell another operation's path are refused,
+so no rule about an operation can be walked around. Decides nothing: an ad hoc method that the service does not list
+is frozen like any other and denied by the policy. Messages name what the policy names and repeat no agent's text.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from broker.contract.reasons import Effect
+from broker.contract.wire import JsonValue
+from broker.core.arguments import (
+    ArgumentError,
+    arguments_of,
+    body_of,
+    encoded_query,
+    given_by_path,
+    query_of,
+    split_query,
+    text_of,
+    with_body,
+)
+from broker.core.frozen import Deadlines, FrozenRequest
+from broker.core.policy.model import Operation, Policy, ReadBack, Service
+from broker.core.policy.template import Template, TemplateError, arguments_in, path_with, template_of
+from broker.core.request_headers import HeaderError, checked_headers, merged_headers
+from broker.core.urls import CanonicalUrl, UrlError, canonical_url, segments_of
+
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAsk:
+    """A request as the agent put it, its shape checked and nothing resolved.
+
+    Either `operation` with `args`, or `method` with `path`, or `method` with `url`. `body_media` is the content type
+    that the form of the body implies, used where the agent names none.
+    """
+
+    service: str | None = None
+    operation: str | None = None
+    args: Mapping[str, JsonValue] | None = None
+    method: str | None = None
+    path: str | None = None
+    query: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    body_media: str | None = None
+    url: str | None = None
+    deadlines: Deadlines = field(default_factory=Deadlines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invalid:
+    """The request itself is at fault. `code` is one of invalid_request's."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """Where a request goes, before its headers and body are settled."""
+
+    service: Service
+    declared: Operation | None
+    method: str
+    url: CanonicalUrl
+    args: Mapping[str, JsonValue]
+    body: bytes | None
+
+
+class _InvalidError(Exception):
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.invalid = Invalid(code=code, message=message)
+
+
+def resolve(policy: Policy, ask: HttpAsk) -> FrozenRequest | Invalid:
+    """The frozen request, or what is wrong with it."""
+    try:
+        if len(ask.body or b"") > policy.limits.body_bytes:
+            raise _too_large(policy)
+        target = _by_operation(policy, ask) if ask.operation is not None else _by_request(policy, ask)
+        if len(target.body or b"") > policy.limits.body_bytes:
+            raise _too_large(policy)
+        return _frozen(ask, target)
+    except _InvalidError as fault:
+        return fault.invalid
+    except (ArgumentError, TemplateError) as fault:
+        return Invalid(code="schema", message=f"The arguments don't fit: {fault}.")
+    except UrlError as fault:
+        return Invalid(code="bad_url", message=f"The URL is not acceptable: {fault}.")
+    except HeaderError as fault:
+        code = "reserved_header" if fault.reserved else "schema"
+        return Invalid(code=code, message=f"The headers are not acceptable: {fault}.")
+
+
+def read_back_args(read_back: ReadBack, original: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
+    """The arguments of a read-back, filled from the original request; None where that lacks one."""
+    filled: dict[str, JsonValue] = {}
+    for name, value in read_back.args.items():
+        match = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            filled[name] = value
+        elif match[1] in original:
+            filled[name] = original[match[1]]
+        else:
+            return None
+    return filled
+
+
+def _too_large(policy: Policy) -> _InvalidError:
+    return _InvalidError("body_too_large", f"The body is over the policy's limit of {policy.limits.body_bytes} bytes.")
+
+
+def _schema(message: str) -> _InvalidError:
+    return _InvalidError("schema", message)
+
+
+def _by_operation(policy: Policy, ask: HttpAsk) -> _Target:
+    if ask.method is not None or ask.path is not None or ask.url is not None or ask.query:
+        raise _schema("Give an operation with args, or a method with a path; not both.")
+    service_name, operation_name = ask.service, ask.operation or ""
+    if service_name is None:
+        service_name, _, operation_name = operation_name.partition(".")
+    service = _service(policy, service_name)
+    operation = service.operations.get(operation_name)
+    if operation is None:
+        raise _InvalidError(
+            "unknown_operation",
+            f"The service {service.name} declares no operation of that name; see: doorward services",
+        )
+    template = template_of(operation.path)
+    args = arguments_of(operation, template, with_body(operation, ask.args or {}, ask.body))
+    return _declared_target(service, operation, template, args)
+
+
+def _declared_target(
+    service: Service, operation: Operation, template: Template, args: Mapping[str, JsonValue]
+) -> _Target:
+    path = path_with(template, {name: str(args[name]) for name in template.arguments})
+    url = _url_of(service, path, query_of(operation, args))
+    best = _fitting(service, operation.method, _below(service, url))
+    if best is not None and best[0].name != operation.name:
+        raise _schema(f"These arguments spell the path of the operation {best[0].name}; ask for that one.")
+    return _Target(
+        service=service,
+        declared=operation,
+        method=operation.method,
+        url=url,
+        args=args,
+        body=body_of(operation, template, args),
+    )
+
+
+def _by_request(policy: Policy, ask: HttpAsk) -> _Target:
+    if ask.args is not None:
+        raise _schema("args belong to an operation; give the operation's name.")
+    method = (ask.method or "").upper()
+    if method not in METHODS:
+        raise _schema(f"The method is one of {', '.join(METHODS)}.")
+    service, url, query = _by_url(policy, ask) if ask.url is not None else _by_path(policy, ask)
+    fitting = _fitting(service, method, _below(service, url))
+    if fitting is not None:
+        operation, found = fitting
+        template = template_of(operation.path)
+        given = given_by_path(operation, found, query, ask.body)
+        return _declared_target(service, operation, template, arguments_of(operation, template, given))
+    _refuse_near_miss(service, method, _below(service, url))
+    if ask.body is not None and method in READING:
+        raise _schema(f"A {method} request carries no body.")
+    return _Target(service=service, declared=None, method=method, url=url, args={}, body=ask.body)
+
+
+def _by_url(policy: Policy, ask: HttpAsk) -> tuple[Service, CanonicalUrl, list[tuple[str, str]]]:
+    if ask.service is not None or ask.path is not None:
+        raise _schema("Give a service with a path, or a full url; not both.")
+    url = canonical_url(_with_query(ask.url or "", encoded_query(ask.query)))
+    covering = [service for service in policy.services.values() if _covers(service, url)]
+    longest = max((len(service.base_path) for service in covering), default=0)
+    nearest = [service for service in covering if len(service.base_path) == longest]
+    if not nearest:
+        raise _InvalidError("unknown_service", "No service has a base URL that covers this one.")
+    if len(nearest) > 1:
+        raise _InvalidError("unknown_service", "More than one service has that base URL; name the service and a path.")
+    return nearest[0], url, split_query(url.query)
+
+
+def _by_path(policy: Policy, ask: HttpAsk) -> tuple[Service, CanonicalUrl, list[tuple[str, str]]]:
+    if ask.service is None or ask.path is None:
+        raise _schema("Give a service with an operation or a path, or a full url.")
+    service = _service(policy, ask.service)
+    if not ask.path.startswith("/"):
+        raise UrlError("a path begins with a slash")
+    url = _url_of(service, ask.path, encoded_query(ask.query))
+    return service, url, split_query(url.query)
+
+
+def _service(policy: Policy, name: str) -> Service:
+    service = policy.services.get(name)
+    if service is None:
+        raise _InvalidError("unknown_service", "The policy has no service of that name; see: doorward services")
+    return service
+
+
+def _url_of(service: Service, path: str, query: str) -> CanonicalUrl:
+    return canonical_url(_with_query(f"{service.base_url}{path}", query))
+
+
+def _with_query(text: str, query: str) -> str:
+    if not query:
+        return text
+    return f"{text}&{query}" if "?" in text else f"{text}?{query}"
+
+
+def _covers(service: Service, url: CanonicalUrl) -> bool:
+    same_origin = (service.scheme, service.host, service.port) == (url.scheme, url.host, url.port)
+    return same_origin and f"{url.path}/".startswith(f"{service.base_path}/")
+
+
+def _below(service: Service, url: CanonicalUrl) -> str:
+    """The canonical path below the base URL."""
+    return url.path.removeprefix(service.base_path) or "/"
+
+
+def _fitting(service: Service, method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
+    """The declared operation whose template fits most literally, with the arguments found in the path."""
+    best: tuple[Operation, dict[str, str]] | None = None
+    for operation in service.operations.values():
+        if operation.method != method:
+            continue
+        template = template_of(operation.path)
+        found = arguments_in(template, path)
+        if found is not None and (best is None or template.rank < template_of(best[0].path).rank):
+            best = (operation, found)
+    return best
+
+
+def _refuse_near_miss(service: Service, method: str, path: str) -> None:
+    """A slash more, or another case, is how an upstream is asked for an operation under another name."""
+    for operation in service.operations.values():
+        template = template_of(operation.path)
+        spelled = f"{path.rstrip('/')}/" if template.ends_in_slash else path.rstrip("/")
+        if operation.method == method and _fits_folded(template, spelled or "/"):
+            raise UrlError(f"it is the path of the operation {operation.name} but for case or a slash at the end")
+
+
+def _fits_folded(template: Template, path: str) -> bool:
+    literals = {part.text.casefold(): part.text for part in template.segments if part.argument is None}
+    folded = "/".join(literals.get(segment.casefold(), segment) for segment in path.split("/"))
+    return arguments_in(template, folded) is not None
+
+
+def _frozen(ask: HttpAsk, target: _Target) -> FrozenRequest:
+    service, declared, url = target.service, target.declared, target.url
+    agent_headers = checked_headers(ask.headers)
+    reads = target.method in READING
+    effect = declared.effect if declared else (Effect.READ if reads else Effect.WRITE)
+    destructive = declared.destructive if declared else target.method == "DELETE"
+    return FrozenRequest(
+        service=service,
+        operation=f"{service.name}.{declared.name if declared else target.method}",
+        declared=declared,
+        method=target.method,
+        url=url.url,
+        host=url.host,
+        port=url.port,
+        path=url.path,
+        query=url.query,
+        headers=merged_headers(agent_headers, service.headers, content_type=_content_type(ask, target, agent_headers)),
+        body=target.body or b"",
+        effect=effect,
+        destructive=destructive,
+        args=target.args,
+        targets=_targets(target, destructive=destructive),
+        identifies=_identifies(target),
+        deadlines=ask.deadlines,
+    )
+
+
+def _content_type(ask: HttpAsk, target: _Target, agent_headers: Mapping[str, str]) -> str | None:
+    if target.body is None:
+        return None
+    if target.declared is None:
+        return ask.body_media or "application/octet-stream"
+    named = agent_headers.get("content-type", "application/json")
+    if named.partition(";")[0].strip().lower() != "application/json":
+        raise HeaderError("this operation sends application/json")
+    return "application/json"
+
+
+def _targets(target: _Target, *, destructive: bool) -> tuple[str, ...]:
+    if target.declared is not None and target.declared.targets:
+        return tuple(text for name in target.declared.targets for text in _texts_at(target.args, name))
+    if not destructive:
+        return ()
+    if target.declared is not None:
+        names = template_of(target.declared.path).arguments
+        return (str(target.args[names[-1]]),) if names else ()
+    return segments_of(target.url.path)[-1:]
+
+
+def _texts_at(args: Mapping[str, JsonValue], name: str) -> Iterable[str]:
+    """The values under a dotted name; a list stands for its members."""
+    value: JsonValue = args
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        return ()
+    return tuple(text_of(item) for item in value) if isinstance(value, list) else (text_of(value),)
+
+
+def _identifies(target: _Target) -> str:
+    if target.declared is None:
+        return target.url.path
+    args = target.args
+    if target.declared.title:
+        return _PLACEHOLDER.sub(lambda match: text_of(args.get(match[1], "")), target.declared.title).strip()
+    template = template_of(target.declared.path)
+    spelled = ""
+    follows = False
+    for segment in template.segments:
+        if segment.argument is not None:
+            spelled += ("/" if follows else " ") + str(args[segment.argument])
+        follows = segment.argument is not None
+    return spelled.strip() or target.url.path

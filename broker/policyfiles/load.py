@@ -1,0 +1,77 @@
+"""From the bytes of policy files to one policy, or to every fault at once. All files load, or none does."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+
+from broker.core.policy.faults import Fault
+from broker.core.policy.model import Policy
+from broker.core.policy.parse import parse_policy
+from broker.core.policy.table import Document
+from broker.policyfiles.files import PolicyError, PolicyFile, policy_digest
+from broker.policyfiles.locate import locate
+
+_TOLD_LINE = re.compile(r" \(at (?:line ([0-9]+), column [0-9]+|end of document)\)$")
+
+
+def load_policy(files: Sequence[PolicyFile]) -> Policy:
+    """The policy of all files together. Raises PolicyError with every fault."""
+    faults: list[Fault] = []
+    documents: list[Document] = []
+    assets: dict[str, str] = {}
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name in assets or any(document.name == file.name for document in documents):
+            faults.append(_fault(file, 1, "two files have this name", "each name once"))
+        elif file.name.endswith(".toml"):
+            documents += _document(file, faults)
+        elif file.name.endswith(".pem"):
+            assets[file.name] = _certificates(file, faults)
+        else:
+            faults.append(_fault(file, 1, "no file of a policy", "a name that ends in .toml or .pem"))
+    policy = parse_policy(documents, assets=assets, digest=policy_digest(files))
+    if isinstance(policy, tuple):
+        faults += policy
+    if faults or isinstance(policy, tuple):
+        told = tuple(sorted(set(faults)))
+        raise PolicyError("\n".join(map(str, told)), told)
+    return policy
+
+
+def _fault(file: PolicyFile, line: int, problem: str, expected: str = "") -> Fault:
+    return Fault(file=file.name, line=line, key="the file", problem=problem, expected=expected)
+
+
+def _document(file: PolicyFile, faults: list[Fault]) -> list[Document]:
+    """The parsed file, or none and a fault."""
+    try:
+        text = file.raw.decode("utf-8")
+    except UnicodeDecodeError as cause:
+        line = file.raw.count(b"\n", 0, cause.start) + 1
+        faults.append(_fault(file, line, "not UTF-8", "text in UTF-8"))
+        return []
+    text = text.replace("\r\n", "\n")
+    try:
+        values = tomllib.loads(text)
+        return [Document(name=file.name, values=values, line_of=locate(text))]
+    except tomllib.TOMLDecodeError as cause:
+        told = _TOLD_LINE.search(str(cause))
+        line = int(told[1]) if told and told[1] else text.count("\n") + 1
+        faults.append(_fault(file, line, f"not TOML: {_TOLD_LINE.sub('', str(cause))}"))
+    except RecursionError:
+        faults.append(_fault(file, 1, "nested too deeply", "a policy"))
+    return []
+
+
+def _certificates(file: PolicyFile, faults: list[Fault]) -> str:
+    """The text of a CA file, looked into so that a broken one is told now and not at the first request."""
+    from cryptography import x509  # noqa: PLC0415 - 40 ms of import that only policies with a CA of their own need
+
+    try:
+        text = file.raw.decode("ascii")
+        if "PRIVATE KEY" in text:
+            faults.append(_fault(file, 1, "it holds a private key", "certificates alone"))
+        x509.load_pem_x509_certificates(file.raw)
+    except ValueError:  # a UnicodeDecodeError is one, too
+        faults.append(_fault(file, 1, "no certificate in it can be read", "certificates in PEM"))
+        return ""
+    return text
