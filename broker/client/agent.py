@@ -102,8 +102,13 @@ class AgentClient:
 
 def _patience(request: "Mapping[str, JsonValue]") -> float:
     """How long an answer may take: the human's time, the action's, and some for the way."""
-    wait = request.get("wait_s", WAIT_S)
-    return (float(wait) if isinstance(wait, int | float) else WAIT_S) + ACTION_S + ANSWER_S
+    deadline = request.get("deadline")
+    action_s = _seconds(deadline.get("total_s"), ACTION_S) if isinstance(deadline, dict) else ACTION_S
+    return _seconds(request.get("wait_s"), WAIT_S) + max(action_s, ACTION_S) + ANSWER_S
+
+
+def _seconds(value: "JsonValue", otherwise: float) -> float:
+    return float(value) if isinstance(value, int | float) else otherwise
 
 
 def _segment(text: str) -> str:

@@ -1,0 +1,117 @@
+"""An envelope as text: what it means first (category, retry, effect, what is missing), then the answer itself.
+
+Everything foreign is neutralised, JSON by its own escapes, so that it stays the same document. `--json` prints the
+envelope as the daemon spelled it. Decides nothing: the exit code follows from the category alone.
+"""
+
+import sys
+
+from broker.cli.main import exit_code
+from broker.contract.neutralise import visible, visible_json
+
+TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from broker.contract.wire import JsonValue
+
+_SIGNS = {"success": "+", "partial": "~"}
+_UNKNOWN = frozenset({"outcome_unknown", "reconcile_required"})
+
+
+def show(envelope: "Mapping[str, JsonValue]", *, as_json: bool, spelled: bytes = b"") -> int:
+    """Print an envelope; its exit code. `spelled` is what the daemon sent, for --json."""
+    if as_json:
+        print(visible_json(spelled.decode() if spelled else _dumped(envelope)))
+    else:
+        print("\n".join(lines(envelope, terminal=sys.stdout.isatty())))
+    return exit_code(envelope.get("category"))
+
+
+def lines(envelope: "Mapping[str, JsonValue]", *, terminal: bool) -> list[str]:
+    """The text form. On a terminal text bodies are neutralised as well; a pipe gets them as they came."""
+    out = [_head(envelope)]
+    out += _incomplete(_part(envelope, "completeness"))
+    out.append(_shown(envelope.get("message")))
+    out += [
+        f"! {_shown(warning.get('code'))}: {_shown(warning.get('message'))}" for warning in _parts(envelope, "warnings")
+    ]
+    command = _part(envelope, "next").get("command")
+    if command:
+        out.append(f"next: {_shown(command)}")
+    if envelope.get("correlation_id"):
+        out.append(f"id: {_shown(envelope['correlation_id'])}")
+    previous = envelope.get("previous_correlation_id")
+    if previous:
+        out.append(f"about: {_shown(previous)}")
+    answer = _part(envelope, "http")
+    if answer:
+        out += _answer(answer, terminal=terminal)
+    return out
+
+
+def _head(envelope: "Mapping[str, JsonValue]") -> str:
+    category = str(envelope.get("category"))
+    sign = "?" if category in _UNKNOWN else _SIGNS.get(category, "x")
+    delay = envelope.get("retry_after_s")
+    retry = f"retry: {_shown(envelope.get('retry'))}" + ("" if delay is None else f" ({_shown(delay)} s)")
+    complete = _part(envelope, "completeness").get("complete")
+    whole = "" if complete is None else ", complete" if complete else ", INCOMPLETE"
+    effect = f"remote effect: {_shown(envelope.get('remote_effect'))}"
+    return f"{sign} {visible(category)} ({_shown(envelope.get('code'))}){whole}; {retry}; {effect}"
+
+
+def _incomplete(completeness: "Mapping[str, JsonValue]") -> list[str]:
+    out = []
+    for reason in _parts(completeness, "incomplete_reasons"):
+        by = f"by the {_shown(reason.get('by'))}"
+        if reason.get("limit") is not None:
+            by += f", limit {_shown(reason['limit'])} {_shown(reason.get('unit') or '')}".rstrip()
+        out.append(f"! {_shown(reason.get('code'))}: {_shown(reason.get('message'))} ({by})")
+    if completeness and not completeness.get("complete"):
+        total = completeness.get("total")
+        whole = "an unknown number" if total is None else _shown(total)
+        seen = completeness.get("returned")
+        out.append(f"! seen: {'an unknown number' if seen is None else _shown(seen)} of {whole}")
+    return out
+
+
+def _answer(answer: "Mapping[str, JsonValue]", *, terminal: bool) -> list[str]:
+    media = f" {_shown(answer['media_type'])}" if answer.get("media_type") else ""
+    out = [f"HTTP {_shown(answer.get('status'))}{media}, {_shown(answer.get('body_bytes'))} bytes", ""]
+    if "body_json" in answer:
+        out.append(visible_json(_indented(answer["body_json"])))
+    elif "body" in answer:
+        text = str(answer["body"])
+        out.append(visible(text, multiline=True) if terminal else text)
+    elif "body_b64" in answer:
+        out.append(_shown(answer["body_b64"]))
+    else:
+        out[-1:] = []
+    return out
+
+
+def _shown(value: "JsonValue") -> str:
+    return visible(value if isinstance(value, str) else str(value))
+
+
+def _part(envelope: "Mapping[str, JsonValue]", name: str) -> "Mapping[str, JsonValue]":
+    value = envelope.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _parts(envelope: "Mapping[str, JsonValue]", name: str) -> "list[Mapping[str, JsonValue]]":
+    value = envelope.get(name)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _indented(value: "JsonValue") -> str:
+    import json  # noqa: PLC0415 - loaded by now, and only text output needs it here
+
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _dumped(value: "Mapping[str, JsonValue]") -> str:
+    from broker.contract.wire import dump  # noqa: PLC0415 - only envelopes of our own need it
+
+    return dump(value).decode()

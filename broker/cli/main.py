@@ -1,0 +1,131 @@
+"""Which noun is meant, and how a verb ends: an exit code of the contract, one line on stderr, never a traceback.
+
+Loads the one module that the noun names. The agent's verbs pay for nothing that humans' verbs need.
+"""
+
+import os
+import sys
+from importlib import import_module
+
+from broker.cli.faults import CliError, HelpShown, UsageError
+from broker.contract.exits import EXIT_CODES, FAULTS_FOUND, USAGE
+
+TYPE_CHECKING = False  # `typing` is not loaded for the agent's verbs
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AGENT_VERBS = {
+    "http": ("http", "perform a request: METHOD SERVICE PATH, or METHOD URL"),
+    "call": ("http", "perform a declared operation: SERVICE.OPERATION key=value..."),
+    "explain": ("http", "what would become of a request; nothing is sent"),
+    "services": ("services", "what this agent may ask for"),
+    "result": ("result", "fetch a result again"),
+    "reconcile": ("result", "settle an unknown outcome by the declared read-back"),
+    "run": ("run", "start an agent whose whole process tree is one session"),
+    "health": ("services", "whether a daemon answers"),
+}
+HUMAN_VERBS = {
+    "up": ("serve", "daemon and approval screen in this terminal, one passphrase"),
+    "serve": ("serve", "the daemon alone, in the foreground"),
+    "ui": ("serve", "the approval screen"),
+    "status": ("status", "what the daemon is doing"),
+    "doctor": ("doctor", "check the installation and say what to mend"),
+    "init": ("init", "make the vault, the approver key and the audit log"),
+    "setup": ("setup", "init, credential, policy and trust for a shipped pack"),
+    "unlock": ("vault", "open the vault"),
+    "lock": ("vault", "close the vault; sessions end"),
+    "freeze": ("vault", "stop everything at once"),
+    "thaw": ("vault", "let things run again"),
+    "credential": ("credential", "add, list, rotate, rebind, remove; values only ever go in"),
+    "approvals": ("approvals", "list, show, approve, deny"),
+    "sessions": ("sessions", "list, revoke, mute, unmute"),
+    "grants": ("sessions", "list, revoke"),
+    "operations": ("operations", "list what is in doubt, and settle it"),
+    "policy": ("policy", "check, trust, explain, add, diff, schema"),
+    "audit": ("audit", "verify the log, show its events"),
+}
+INTERRUPTED = 130
+NOBODY_READS = 141
+
+
+def main(arguments: list[str]) -> int:
+    """Run one verb; the exit code."""
+    try:
+        code = _verb(arguments)
+        sys.stdout.flush()
+    except HelpShown:
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at exit
+        return NOBODY_READS
+    except CliError as fault:
+        return _told(arguments, str(fault), fault.code, fault.exit_code)
+    except Exception as fault:  # noqa: BLE001 - the last border: whatever it is, no traceback and no content leaves
+        return _unforeseen(arguments, fault)
+    return code
+
+
+def _verb(arguments: list[str]) -> int:
+    noun = arguments[0] if arguments else "--help"
+    if noun in {"-h", "--help", "help"}:
+        print(usage())
+        return 0 if arguments else USAGE
+    if noun in {"-V", "--version"}:
+        from importlib.metadata import version  # noqa: PLC0415 - costs 20 ms and is rarely asked
+
+        print(f"doorward {version('doorward')}")
+        return 0
+    module = (AGENT_VERBS.get(noun) or HUMAN_VERBS.get(noun) or ("", ""))[0]
+    if not module:
+        raise UsageError(f"there is no {noun!r}; doorward --help lists what there is")
+    run: Callable[[str, list[str]], int] = import_module(f"broker.cli.{module}").run
+    return run(noun, arguments[1:])
+
+
+def usage() -> str:
+    """The overview."""
+    lines = ["doorward VERB ...     doorward VERB --help tells more", "", "for agents:"]
+    lines += [f"  {name:<12} {does}" for name, (_, does) in AGENT_VERBS.items()]
+    lines += ["", "for humans:"]
+    lines += [f"  {name:<12} {does}" for name, (_, does) in HUMAN_VERBS.items()]
+    lines += [
+        "",
+        "Exit codes: 0 done, 1 failed or found faults, 3 partial, 64 usage, 31 no daemon; others by category.",
+    ]
+    return "\n".join(lines)
+
+
+def _told(arguments: list[str], message: str, code: str, exit_code: int) -> int:
+    from broker.contract.neutralise import visible  # noqa: PLC0415 - only the unhappy path pays
+
+    if _wants_json(arguments):
+        from broker.client.endings import misspelled  # noqa: PLC0415 - likewise
+        from broker.contract.wire import dump  # noqa: PLC0415 - likewise
+
+        noun = arguments[0]
+        value = misspelled(message) if noun in AGENT_VERBS and exit_code == USAGE else None
+        print(dump(value or {"error": {"code": code, "message": message}}).decode())
+    print(f"doorward: {visible(message, multiline=True)}", file=sys.stderr)
+    return exit_code
+
+
+def _unforeseen(arguments: list[str], fault: Exception) -> int:
+    """Kind and place of a fault of our own; its text might hold what must not be shown."""
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"  # noqa: PTH119 - no pathlib here
+    message = f"a fault of doorward itself ({type(fault).__name__}{place}); please report it"
+    return _told(arguments, message, "internal", FAULTS_FOUND)
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in own
+
+
+def exit_code(category: object) -> int:
+    """The exit code of an envelope's category; a category that this client does not know failed."""
+    return EXIT_CODES.get(str(category), FAULTS_FOUND)
