@@ -1,0 +1,120 @@
+"""Epoch signing keys: one Ed25519 key per epoch, endorsed by the one before, and the seeds kept for a restart.
+
+A seed file is durable before the EPOCH record that names its key, and the old one is destroyed only after that
+record is durable: so at any instant the key of the log's tail is held, and no key of an earlier epoch is.
+Destroying a file overwrites and unlinks it; a copy-on-write file system or a backup may keep the old bytes.
+"""
+
+import os
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from broker.audit.disk import Disk, read_private_file, sync_directory, write_durably
+from broker.audit.faults import AuditError
+from broker.audit.payload import LOG_ID_BYTES, Endorser
+from broker.core.secret import Secret
+
+_SEED_FILE = re.compile(r"\d{10}\.seed")
+_SEED_OR_DRAFT = re.compile(r"\d{10}\.seed|\.\d{10}\.seed\.new")
+_SEED = struct.Struct(">8sI32s")
+_EPOCH_DOMAIN = b"doorward/audit/epoch/v1\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochKey:
+    """One epoch's signing key. `public` is what the log shows."""
+
+    number: int
+    private: Ed25519PrivateKey
+    public: bytes
+
+    def sign(self, message: bytes) -> bytes:
+        return self.private.sign(message)
+
+
+def epoch_key(number: int, seed: bytes) -> EpochKey:
+    private = Ed25519PrivateKey.from_private_bytes(seed)
+    return EpochKey(number=number, private=private, public=private.public_key().public_bytes_raw())
+
+
+def new_epoch_key(number: int) -> EpochKey:
+    private = Ed25519PrivateKey.generate()
+    return EpochKey(number=number, private=private, public=private.public_key().public_bytes_raw())
+
+
+def signature_holds(public: bytes, signature: bytes, message: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def public_of_x25519(private: Secret) -> bytes:
+    return X25519PrivateKey.from_private_bytes(private.reveal()).public_key().public_bytes_raw()
+
+
+def endorsement_message(
+    *, log_id: bytes, previous: bytes, header: bytes, endorser: Endorser, key: bytes, sealed: bytes
+) -> bytes:
+    """What an EPOCH record's signature covers: everything in the record, its place, and its log."""
+    return _EPOCH_DOMAIN + log_id + previous + header + bytes([endorser]) + bytes(7) + key + sealed
+
+
+class SeedStore:
+    """The directory of seed files: usually one, two while an epoch changes."""
+
+    def __init__(self, directory: Path, log_id: bytes, disk: Disk) -> None:
+        self._directory = directory
+        self._log_id = log_id
+        self._disk = disk
+
+    def keep(self, key: EpochKey) -> None:
+        """Raises OSError; the caller poisons the writer."""
+        content = _SEED.pack(self._log_id, key.number, key.private.private_bytes_raw())
+        write_durably(self._path(key.number), content, self._disk)
+
+    def held(self) -> list[EpochKey]:
+        """All keys whose seeds are here. Raises AuditError on a file that is none of ours."""
+        return [self._load(path) for path in sorted(self._directory.iterdir()) if _is_seed(path.name)]
+
+    def destroy_all_but(self, number: int) -> None:
+        """Raises OSError."""
+        kept = self._path(number)
+        others = [path for path in self._directory.iterdir() if path != kept and _SEED_OR_DRAFT.fullmatch(path.name)]
+        for path in others:
+            _overwrite(path)
+            path.unlink()
+        if others:
+            sync_directory(self._directory)
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:010d}.seed"
+
+    def _load(self, path: Path) -> EpochKey:
+        content = read_private_file(path, max_bytes=_SEED.size)
+        if len(content) != _SEED.size or content[:LOG_ID_BYTES] != self._log_id:
+            raise AuditError(f"{path} is not a seed of this log; move it away or restore the right one")
+        _, number, seed = _SEED.unpack(content)
+        if path.name != self._path(number).name:
+            raise AuditError(f"{path} holds the seed of another epoch; restore the right one")
+        return epoch_key(number, seed)
+
+
+def _is_seed(name: str) -> bool:
+    return _SEED_FILE.fullmatch(name) is not None
+
+
+def _overwrite(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        os.write(descriptor, bytes(os.fstat(descriptor).st_size))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,136 @@
+"""Giving what a walk met its name: altered, out of order, missing, cut short, or merely torn.
+
+Called where the strict parser stopped; looks ahead in bounded windows and decides nothing about signatures.
+"""
+
+from dataclasses import dataclass
+
+from broker.audit.payload import MAGIC, LogIdentity, StartingHead
+from broker.audit.segment import SegmentFile, segment_name
+from broker.audit.verdict import VerdictName
+from broker.audit.walk import Stop, Walk
+from broker.core.chain import (
+    HASH_BYTES,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    MAX_GROUP_BYTES,
+    MIN_BODY,
+    SEGMENT_FIXED_BYTES,
+    Chain,
+    Damage,
+    Fault,
+    Place,
+    RecordType,
+    find_record,
+)
+
+_FIRST_BYTES = HEADER.pack(MIN_BODY + SEGMENT_FIXED_BYTES, RecordType.SEGMENT, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is wrong, and the first bad record."""
+
+    verdict: VerdictName
+    segment: str
+    offset: int
+    seq: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """A name for what happened, without its place."""
+
+    verdict: VerdictName
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What the walk that stopped may rely on."""
+
+    last: bool  # no file follows this one
+    committed: int | None  # the last COMMIT in the log
+    acknowledged: int | None  # the last record that the anchor vouches for; None without an anchor
+
+
+def is_foreign(start: bytes) -> bool:
+    """Neither the header nor the magic of a log's first record is there: not a damaged log, but no log."""
+    header, magic = start[:HEADER_BYTES], start[HEADER_BYTES : HEADER_BYTES + len(MAGIC)]
+    whole = len(start) >= HEADER_BYTES + len(MAGIC)
+    return not (_FIRST_BYTES.startswith(header) or (whole and magic == MAGIC))
+
+
+def name_entry(found: StartingHead, *, identity: LogIdentity, chain: Chain, number: int) -> Fate | None:
+    """What a file's own first record says against its place in this log; None where it fits."""
+    head = found.head
+    if head.identity != identity:
+        return Fate(verdict=VerdictName.WRONG_LOG, note=f"it belongs to log {head.identity.log_id.hex()}")
+    if head.number != number:
+        return Fate(verdict=VerdictName.REORDERED, note=f"it was written as {segment_name(head.number)}")
+    if found.seq > chain.seq:
+        return Fate(verdict=VerdictName.GAP, note=f"records {chain.seq} to {found.seq - 1} are missing before it")
+    if found.seq < chain.seq:
+        return Fate(verdict=VerdictName.REORDERED, note=f"it begins at record {found.seq}, {chain.seq} was due")
+    if head.previous != chain.head:
+        return Fate(verdict=VerdictName.ALTERED, note="it continues another history than the file before it")
+    return None
+
+
+def name_stop(walk: Walk, stop: Stop, chain: Chain, file: SegmentFile, known: Knowledge) -> Fate | None:
+    """Why the walk stopped where it did; None for a clean end, or a tail that a power cut can leave."""
+    if stop.damage is not None:
+        return _name_damage(walk, stop, stop.damage, chain, known)
+    if not known.last and (stop.tail_bytes or chain.place is Place.FILE_START):
+        what = "ends inside a record" if file.size_bytes else "is empty"
+        return Fate(verdict=VerdictName.TRUNCATED, note=f"the file {what}, and another file follows")
+    if stop.tail_bytes and _rest_holds(walk, chain.seq + 1):
+        return Fate(verdict=VerdictName.ALTERED, note="a length reaches past the records that follow")
+    return None
+
+
+def _name_damage(walk: Walk, stop: Stop, damage: Damage, chain: Chain, known: Knowledge) -> Fate | None:
+    torn = False
+    match damage.fault:
+        case Fault.SEQUENCE:
+            moved = damage.seq is None or damage.seq < chain.seq or _rest_holds(walk, chain.seq)
+            return Fate(verdict=VerdictName.REORDERED if moved else VerdictName.GAP, note=damage.note)
+        case Fault.MALFORMED:
+            zeros = known.last and _zeros_first(walk)
+            if zeros and _only_zeros(walk):
+                return None
+            torn = zeros and _beyond_anchor(stop, known)
+        case Fault.HASH:
+            unacknowledged = known.acknowledged is None or known.acknowledged < chain.seq
+            ends_there = known.last and unacknowledged and _is_last_frame(walk, stop)
+            torn = ends_there or (known.last and _beyond_anchor(stop, known))
+        case Fault.NUMBER | Fault.ORDER:
+            pass
+    verdict = VerdictName.TORN_OR_TAMPERED if torn else VerdictName.ALTERED
+    return Fate(verdict=verdict, note=damage.note)
+
+
+def _beyond_anchor(stop: Stop, known: Knowledge) -> bool:
+    """All that was acknowledged stands before the damage, and no more follows than one group commit writes."""
+    anchored = known.acknowledged is not None and known.acknowledged == known.committed
+    return anchored and stop.tail_bytes <= MAX_GROUP_BYTES
+
+
+def _is_last_frame(walk: Walk, stop: Stop) -> bool:
+    body = int.from_bytes(walk.peek(LENGTH_BYTES), "big")
+    return stop.tail_bytes == LENGTH_BYTES + body + HASH_BYTES
+
+
+def _zeros_first(walk: Walk) -> bool:
+    start = walk.peek(HEADER_BYTES)
+    return not any(start)
+
+
+def _only_zeros(walk: Walk) -> bool:
+    return not any(window.strip(b"\0") for window in walk.rest())
+
+
+def _rest_holds(walk: Walk, seq: int) -> bool:
+    return any(find_record(window, seq) >= 0 for window in walk.rest())

@@ -1,0 +1,133 @@
+"""Reading the log with the audit key: what the unlocked vault allows.
+
+Only committed records are given. A payload that does not open or does not parse is told as such and passed over;
+a break in the chain ends the reading and is told as well. Whether the log is genuine is the verifier's answer.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from broker.audit.faults import AuditError
+from broker.audit.payload import MAX_HEAD_BYTES, LogIdentity, StartingHead, consistent_head, unpack_epoch
+from broker.audit.seal import Ratchet, open_opening, unpad
+from broker.audit.segment import SegmentFile, layout_of
+from broker.audit.walk import Walk
+from broker.contract.wire import JsonValue, WireError, parse_object
+from broker.core.chain import Chain, Place, Record, RecordType
+from broker.core.secret import Secret
+
+Event = Mapping[str, JsonValue]
+
+
+def read_events(directory: Path, audit_sk: Secret, *, start_seq: int = 0) -> Iterator[tuple[int, Event]]:
+    """Number and content of each event from `start_seq` on; `{"unreadable": why}` where there is none to give.
+
+    Raises AuditError where the directory can't be read at all, or the key is that of another log.
+    """
+    private = X25519PrivateKey.from_private_bytes(audit_sk.reveal())
+    files = _files_from(directory, start_seq)
+    reading: _Reading | None = None
+    for path in files:
+        try:
+            with SegmentFile(path) as file:
+                head = consistent_head(file.read(0, MAX_HEAD_BYTES))
+                if reading is None and head is not None:
+                    reading = _Reading(head, private, start_seq)
+                if reading is None:
+                    yield start_seq, {"unreadable": f"{path.name} does not begin with a SEGMENT record"}
+                    return
+                yield from reading.events(file)
+                if reading.broken:
+                    return
+        except OSError as cause:
+            raise AuditError(f"{path} can't be read: {cause.strerror or cause}") from cause
+
+
+def _files_from(directory: Path, start_seq: int) -> list[Path]:
+    """The files from the last one that begins at or before `start_seq`."""
+    try:
+        files = list(layout_of(directory).segments)
+    except OSError as cause:
+        raise AuditError(f"{directory} can't be read: {cause.strerror or cause}") from cause
+    if not files:
+        raise AuditError(f"{directory} holds no log")
+    while len(files) > 1 and _begins_at(files[1]) <= start_seq:
+        files.pop(0)
+    return files
+
+
+def _begins_at(path: Path) -> int:
+    try:
+        with SegmentFile(path) as file:
+            found = consistent_head(file.read(0, MAX_HEAD_BYTES))
+    except OSError:
+        return 1 << 64
+    return 1 << 64 if found is None else found.seq
+
+
+class _Reading:
+    """The state that a pass carries from file to file."""
+
+    def __init__(self, start: StartingHead, private: X25519PrivateKey, start_seq: int) -> None:
+        if private.public_key().public_bytes_raw() != start.head.identity.audit_key:
+            raise AuditError("the audit key is not the key of this log")
+        self.broken = False
+        self._identity: LogIdentity = start.head.identity
+        self._private = private
+        self._start_seq = start_seq
+        self._chain = Chain(head=start.head.previous, seq=start.seq, epoch=start.epoch, place=Place.COMMITTED)
+        self._ratchet: Ratchet | None = None
+        self._why_sealed = "its epoch's secret was not found"
+
+    def events(self, file: SegmentFile) -> Iterator[tuple[int, Event]]:
+        self._chain.enter_file()
+        walk = Walk(file, self._chain)
+        waiting: list[tuple[int, Event]] = []
+        for _, record in walk.records():
+            match record.kind:
+                case RecordType.EPOCH:
+                    self._epoch(record)
+                case RecordType.EVENT:
+                    waiting += self._event(record)
+                case RecordType.COMMIT:
+                    yield from waiting
+                    waiting.clear()
+                case _:
+                    pass  # nothing to show
+        if walk.stop is not None and walk.stop.damage is not None:
+            self.broken = True
+            yield self._chain.seq, {"unreadable": f"the log is broken here: {walk.stop.damage.note}"}
+
+    def _epoch(self, record: Record) -> None:
+        entry = unpack_epoch(record.payload)
+        opening = None
+        if entry is not None:
+            opening = open_opening(
+                entry.sealed,
+                audit_sk=self._private,
+                log_id=self._identity.log_id,
+                epoch=record.epoch,
+                epoch_key=entry.key,
+            )
+        self._ratchet = None if opening is None else Ratchet(opening.secret)
+        self._why_sealed = "its epoch's secret does not open"
+
+    def _event(self, record: Record) -> list[tuple[int, Event]]:
+        """The event, ratcheting also over those that nobody asked for."""
+        ratchet = self._ratchet
+        if record.seq < self._start_seq:
+            if ratchet is not None:
+                ratchet.skip()
+            return []
+        if ratchet is None:
+            return [(record.seq, {"unreadable": self._why_sealed})]
+        padded = ratchet.open(record.payload, record.header + record.previous)
+        plain = None if padded is None else unpad(padded)
+        if plain is None:
+            return [(record.seq, {"unreadable": "its seal does not open"})]
+        try:
+            return [(record.seq, parse_object(plain))]
+        except WireError as fault:
+            return [(record.seq, {"unreadable": f"its content is not an event: {fault}"})]

@@ -1,0 +1,226 @@
+"""Finding the end of an existing log, and cutting off a torn tail without losing a byte of it.
+
+Only what follows the last COMMIT is ever cut, and only after those bytes are durable in a file beside. What is no
+torn tail (altered, truncated, forged, another log) is never repaired here: it is an AuditError with its verdict.
+"""
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.audit.appender import LogEnd
+from broker.audit.disk import PRIVATE_FILE, open_regular, refuse_shared, sync_directory
+from broker.audit.examine import Examination
+from broker.audit.faults import AuditError
+from broker.audit.findings import Finding
+from broker.audit.payload import LogIdentity, Recovery
+from broker.audit.pin import Anchor
+from broker.audit.segment import SegmentFile, layout_of, number_of, segment_name
+from broker.audit.verdict import VerdictName
+from broker.core.chain import HASH_BYTES
+
+_MAX_CUT_BYTES = 64 << 20
+_MAX_FIRST_GROUP_BYTES = 8192
+_TORN = re.compile(r"(\d{8})\.(\d+)(?:\.(\d+))?\.torn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEnd:
+    """Where to go on, the key that must sign there, and what was cut off."""
+
+    end: LogEnd
+    epoch_key: bytes
+    recovery: Recovery | None
+
+
+def find_end(directory: Path, identity: LogIdentity, anchor: Anchor | None) -> FoundEnd:
+    """Examine the last file, cut a torn tail. Raises AuditError and OSError."""
+    segments = _segments(directory)
+    examination = _examine(segments[-1], identity, anchor)
+    if len(segments) > 1 and _holds_nothing(examination):
+        _drop_unbegun(segments[-1], anchor)
+        segments = segments[:-1]
+        examination = _examine(segments[-1], identity, anchor)
+    last = segments[-1]
+    if _is_torn(examination):
+        proven = _proven(examination, last)
+        _hold_against_anchor(examination, proven, anchor, directory)
+        _set_aside(last, proven.offset)
+        _cut(last, proven.offset)
+        examination = _examine(last, identity, anchor)
+    if examination.finding is not None:
+        raise _not_as_left(last, examination.finding)
+    end = _proven(examination, last)
+    _hold_against_anchor(examination, end, anchor, directory)
+    anchored = None if anchor is None else anchor.seq
+    recovery = _recovery_at(directory, end.segment, end.offset, anchored)
+    key = b"" if examination.lineage is None else examination.lineage.epoch_key
+    return FoundEnd(end=end, epoch_key=key, recovery=recovery)
+
+
+def _drop_unbegun(path: Path, anchor: Anchor | None) -> None:
+    """Take away a file whose first group never became whole; anything more than that group is no torn write."""
+    number, size = number_of(path) or 0, path.lstat().st_size
+    if size > _MAX_FIRST_GROUP_BYTES or (anchor is not None and anchor.segment >= number):
+        text = f"{path.name} holds no readable SEGMENT record, though records were written to it"
+        raise AuditError(f"{text}; run `doorward audit verify`", verdict=VerdictName.ALTERED)
+    _set_aside(path, 0)
+    path.unlink()
+    sync_directory(path.parent)
+
+
+def _segments(directory: Path) -> tuple[Path, ...]:
+    layout = layout_of(directory)
+    if layout.foreign is not None:
+        text = f"{directory / layout.foreign} does not belong there; move it away"
+        raise AuditError(text, verdict=VerdictName.UNREADABLE)
+    if not layout.segments:
+        raise AuditError(f"{directory} holds no log; restore it", verdict=VerdictName.EMPTY_OR_MISSING)
+    for due, path in enumerate(layout.segments, start=1):
+        if number_of(path) != due:
+            raise AuditError(f"{segment_name(due)} is missing; restore it", verdict=VerdictName.GAP)
+    return layout.segments
+
+
+def _examine(path: Path, identity: LogIdentity, anchor: Anchor | None) -> Examination:
+    examination = Examination(identity=identity, anchor=anchor)
+    try:
+        file = SegmentFile(path)
+    except OSError as cause:
+        text = f"{path} can't be read: {cause.strerror or cause}"
+        raise AuditError(text, verdict=VerdictName.UNREADABLE) from cause
+    with file:
+        refuse_shared(path, path.lstat())
+        file.forget_cached()
+        if file.number == 1 or examination.trust_start(file):
+            examination.enter(file, last=True)
+            examination.settle()
+    return examination
+
+
+def _holds_nothing(examination: Examination) -> bool:
+    """No COMMIT in the file, and nothing found that a power cut does not explain."""
+    proven = None if examination.lineage is None else examination.lineage.proven
+    finding = examination.finding
+    return proven is None and (finding is None or finding.verdict is VerdictName.TORN_OR_TAMPERED)
+
+
+def _is_torn(examination: Examination) -> bool:
+    finding, tail = examination.finding, examination.tail
+    if finding is not None:
+        return finding.verdict is VerdictName.TORN_OR_TAMPERED
+    return tail is not None and (tail.stop.tail_bytes > 0 or not tail.settled)
+
+
+def _not_as_left(path: Path, finding: Finding) -> AuditError:
+    text = f"{path.name} at offset {finding.offset}, record {finding.seq}: {finding.note}"
+    return AuditError(f"the log is not as it was left: {text}; run `doorward audit verify`", verdict=finding.verdict)
+
+
+def _proven(examination: Examination, path: Path) -> LogEnd:
+    proven = None if examination.lineage is None else examination.lineage.proven
+    chain = examination.chain
+    if proven is None or chain is None:
+        raise AuditError(f"{path} holds no committed record; restore it", verdict=VerdictName.TORN_OR_TAMPERED)
+    return LogEnd(
+        segment=proven.segment,
+        offset=proven.offset,
+        seq=proven.seq + 1,
+        head=chain.head,
+        epoch=chain.epoch,
+        tree=examination.tree,
+    )
+
+
+def _hold_against_anchor(examination: Examination, end: LogEnd, anchor: Anchor | None, directory: Path) -> None:
+    if anchor is None:
+        return
+    if examination.identity is not None and anchor.log_id != examination.identity.log_id.hex():
+        raise AuditError(f"the anchor is of log {anchor.log_id}; restore the right one", verdict=VerdictName.WRONG_LOG)
+    if anchor.seq >= end.seq:
+        text = f"the anchor names record {anchor.seq}, the log ends at {end.seq - 1}"
+        raise AuditError(f"{text}: acknowledged records are gone", verdict=VerdictName.TRUNCATED)
+    fits = examination.anchor_fits
+    if fits is None:
+        fits = _hash_before(directory / segment_name(anchor.segment), anchor.offset) == anchor.head
+    if not fits:
+        text = f"record {anchor.seq} is not the anchored one"
+        raise AuditError(f"{text}: the log was rewritten or rolled back", verdict=VerdictName.ROLLBACK)
+
+
+def _hash_before(path: Path, offset: int) -> str:
+    """The hash of the record that ends there in an earlier file."""
+    try:
+        with SegmentFile(path) as file:
+            return file.read(max(0, offset - HASH_BYTES), HASH_BYTES).hex()
+    except OSError:
+        return ""
+
+
+def _set_aside(path: Path, offset: int) -> None:
+    """Copy what follows the offset into a file beside. Raises AuditError and OSError."""
+    descriptor = open_regular(path)
+    try:
+        size = os.fstat(descriptor).st_size - offset
+        if size > _MAX_CUT_BYTES:
+            raise AuditError(
+                f"{path} has {size} bytes after its last COMMIT; that is no torn write", verdict=VerdictName.ALTERED
+            )
+        torn = os.pread(descriptor, size, offset)
+    finally:
+        os.close(descriptor)
+    _keep(_free_torn_path(path.parent, number_of(path) or 0, offset), torn)
+    sync_directory(path.parent)
+
+
+def _keep(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        if os.write(descriptor, content) != len(content):
+            raise OSError(f"no room to keep the torn bytes in {path}")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _cut(path: Path, offset: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, offset)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _free_torn_path(directory: Path, segment: int, offset: int) -> Path:
+    taken = _torn_files(directory, segment, offset)
+    suffix = f".{len(taken)}" if taken else ""
+    return directory / f"{segment:08d}.{offset}{suffix}.torn"
+
+
+def _torn_files(directory: Path, segment: int, offset: int) -> list[Path]:
+    """The bytes cut off at this place, oldest first."""
+    found: list[tuple[int, Path]] = []
+    for path in directory.iterdir():
+        match = _TORN.fullmatch(path.name)
+        if match is not None and (int(match[1]), int(match[2])) == (segment, offset):
+            found.append((int(match[3] or 0), path))
+    return [path for _, path in sorted(found)]
+
+
+def _recovery_at(directory: Path, segment: int, offset: int, anchored_seq: int | None) -> Recovery | None:
+    """What was cut off right where the log ends now, though an earlier start may have died before it said so."""
+    for place in ((segment, offset), (segment + 1, 0)):
+        files = _torn_files(directory, *place)
+        if files:
+            content = files[-1].read_bytes()
+            return Recovery(
+                segment=place[0],
+                offset=place[1],
+                cut_bytes=len(content),
+                sha256=hashlib.sha256(content).digest(),
+                anchored_seq=anchored_seq,
+            )
+    return None

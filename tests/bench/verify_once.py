@@ -1,0 +1,19 @@
+"""One full verification in a process of its own: prints its seconds and its peak memory in MiB."""
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+from broker.audit.pin import Anchor, Pin
+from broker.audit.verify import verify
+
+base = Path(sys.argv[1])
+began = time.perf_counter()
+verdict = verify(
+    base / "audit", pin=Pin.load(base / "audit.pin"), anchor=Anchor.load(base / "anchor" / "head"), checkpoint=None
+)
+taken = time.perf_counter() - began
+if verdict.exit_code != 0:
+    raise SystemExit(f"not whole: {verdict.to_json()}")
+print(f"{taken:.4f} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}")
