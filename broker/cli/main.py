@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 
 from broker.cli.faults import CliError, HelpShown, UsageError
+from broker.client.faults import Broken, ClientError, NotRunning, Refused
 from broker.contract.exits import EXIT_CODES, FAULTS_FOUND, USAGE
 
 TYPE_CHECKING = False  # `typing` is not loaded for the agent's verbs
@@ -45,6 +46,15 @@ HUMAN_VERBS = {
     "audit": ("audit", "verify the log, show its events"),
 }
 INTERRUPTED = 130
+_REFUSALS = {  # codes of control.sock that say more than "it failed"
+    "unreadable": USAGE,
+    "schema": USAGE,
+    "vault_locked": EXIT_CODES["vault_locked"],
+    "frozen": EXIT_CODES["broker_unavailable"],
+    "limit": EXIT_CODES["broker_unavailable"],
+    "audit_unwritable": EXIT_CODES["broker_unavailable"],
+    "agent_session": EXIT_CODES["policy_denied"],
+}
 NOBODY_READS = 141
 
 
@@ -62,6 +72,8 @@ def main(arguments: list[str]) -> int:
         return NOBODY_READS
     except CliError as fault:
         return _told(arguments, str(fault), fault.code, fault.exit_code)
+    except ClientError as fault:
+        return _refused(arguments, fault)
     except Exception as fault:  # noqa: BLE001 - the last border: whatever it is, no traceback and no content leaves
         return _unforeseen(arguments, fault)
     return code
@@ -109,6 +121,23 @@ def _told(arguments: list[str], message: str, code: str, exit_code: int) -> int:
         print(dump(value or {"error": {"code": code, "message": message}}).decode())
     print(f"doorward: {visible(message, multiline=True)}", file=sys.stderr)
     return exit_code
+
+
+def _refused(arguments: list[str], fault: ClientError) -> int:
+    """What the daemon, or the way to it, said no to."""
+    match fault:
+        case Refused():
+            lines = [
+                f"{path}: {problem}" + (f" (expected: {wanted})" if wanted else "")
+                for path, problem, wanted in fault.faults
+            ]
+            code = _REFUSALS.get(fault.code, FAULTS_FOUND)
+            return _told(arguments, "\n".join([str(fault), *lines]), fault.code, code)
+        case NotRunning() | Broken():
+            name = "not_running" if isinstance(fault, NotRunning) else "broken"
+            return _told(arguments, str(fault), name, EXIT_CODES["broker_unavailable"])
+        case _:
+            return _told(arguments, str(fault), "approver", FAULTS_FOUND)
 
 
 def _unforeseen(arguments: list[str], fault: Exception) -> int:

@@ -1,0 +1,52 @@
+"""What human verbs print: text for eyes, every foreign part neutralised, or the machine form with --json."""
+
+from collections.abc import Mapping, Sequence
+
+from broker.contract.neutralise import cells, visible, visible_json
+from broker.contract.wire import JsonValue, dump
+
+
+def show(value: JsonValue, lines: Sequence[str], *, as_json: bool) -> None:
+    """Print the lines, or with --json the value. The lines are neutralised by whoever made them."""
+    print(visible_json(dump(value).decode()) if as_json else "\n".join(lines))
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> list[str]:
+    """Columns under headings, two blanks apart. Every cell is neutralised; null is a dash."""
+    drawn = [list(headings), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(cells(row[column]) for row in drawn) for column in range(len(headings))]
+    return ["  ".join(_padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in drawn]
+
+
+def text(value: Mapping[str, JsonValue], name: str) -> str:
+    """A field of an answer as it may be drawn; a dash where it is missing."""
+    return _cell(value.get(name))
+
+
+def part(value: Mapping[str, JsonValue], name: str) -> Mapping[str, JsonValue]:
+    found = value.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def parts(value: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
+    found = value.get(name)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+
+
+def number(value: Mapping[str, JsonValue], name: str) -> int:
+    found = value.get(name)
+    return found if isinstance(found, int) else 0
+
+
+def _cell(value: JsonValue) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value)) or "-"
+    return visible(str(value))
+
+
+def _padded(drawn: str, width: int) -> str:
+    return drawn + " " * (width - cells(drawn))

@@ -1,0 +1,109 @@
+"""Asking the human: passphrases and values without echo, a yes, a word. From the terminal alone, or a descriptor.
+
+Never from argv or the environment. What was typed before a question stood there answers nothing.
+"""
+
+import getpass
+import os
+import sys
+import termios
+import warnings
+
+from broker.cli.faults import CliError, UsageError
+from broker.client.approver import MAX_PASSPHRASE_BYTES
+from broker.contract.neutralise import visible
+from broker.core.secret import Secret
+
+MAX_VALUE_BYTES = 8192
+_TERMINAL = "/dev/tty"
+
+
+def passphrase(descriptor: int | None, *, twice: bool = False, question: str = "Passphrase: ") -> Secret:
+    """One line from the descriptor, else typed without echo. `twice` asks again for a new one."""
+    if descriptor is not None:
+        return _bounded(_line_of(descriptor, MAX_PASSPHRASE_BYTES), "the passphrase")
+    first = hidden(question)
+    if twice and first != hidden("The same again: "):
+        raise CliError("the two are not the same; nothing was changed")
+    return _bounded(first, "the passphrase")
+
+
+def hidden(question: str) -> bytes:
+    """Typed at the terminal without echo; never read from anywhere else."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)
+        try:
+            return os.fsencode(getpass.getpass(question))
+        except (getpass.GetPassWarning, EOFError, OSError):
+            raise CliError("there is no terminal to ask at; give the passphrase's line by --passphrase-fd N") from None
+
+
+def value_from_stdin() -> Secret:
+    """A secret value from standard input: all of it, without one line end at its end."""
+    if sys.stdin.isatty():
+        raise UsageError("--stdin is for a pipe or a file; leave it out to type the value without echo")
+    content = sys.stdin.buffer.read(MAX_VALUE_BYTES + 2)
+    return _value(content.removesuffix(b"\n").removesuffix(b"\r"))
+
+
+def value_from_environment(variable: str) -> Secret:
+    content = os.environb.get(os.fsencode(variable))
+    if content is None:
+        raise UsageError(f"there is no variable {variable} in the environment")
+    return _value(content)
+
+
+def typed_value(question: str) -> Secret:
+    return _value(hidden(question))
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Whether the human types `y`. True at once with --yes."""
+    return yes or _typed(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
+
+
+def word(question: str) -> str:
+    """A word typed in full, with echo."""
+    return _typed(f"{question} ").strip()
+
+
+def _typed(question: str) -> str:
+    try:
+        descriptor = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        raise CliError("there is no terminal to ask at; say --yes to go on without a question") from None
+    try:
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+        os.write(descriptor, visible(question, multiline=True).encode("utf-8", "replace"))
+        return _line_of(descriptor, 1024).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def _line_of(descriptor: int, most_bytes: int) -> bytes:
+    """Up to a line end, byte by byte: what stands behind it belongs to another reader."""
+    out = bytearray()
+    try:
+        while (octet := os.read(descriptor, 1)) not in {b"", b"\n"}:
+            out += octet
+            if len(out) > most_bytes:
+                raise CliError(f"the line has more than {most_bytes} bytes")
+    except OSError as cause:
+        raise UsageError(f"descriptor {descriptor} can not be read: {cause.strerror}") from None
+    return bytes(out).removesuffix(b"\r")
+
+
+def _value(content: bytes) -> Secret:
+    if len(content) > MAX_VALUE_BYTES:
+        raise CliError(f"the value has more than {MAX_VALUE_BYTES} bytes")
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise CliError("the value is not UTF-8 text") from None
+    return _bounded(content, "the value")
+
+
+def _bounded(content: bytes, what: str) -> Secret:
+    if not content:
+        raise CliError(f"{what} is empty; nothing was changed")
+    return Secret(content)
