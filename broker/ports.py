@@ -1,5 +1,6 @@
 """What the pipeline needs from the world, as protocols. Edge packages implement them; tests/fakes does too."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,10 +10,16 @@ from broker.core.credential import CredentialSecret
 from broker.core.events import AuditEvent, Receipt
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Refusal
+from broker.core.grants import Circumstances
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt
 from broker.core.outcome import RawOutcome
 from broker.core.policy.model import Ask, Policy
+from broker.core.scrub import SecretSet
+
+
+class AuditUnwritable(Exception):  # noqa: N818 - it names the state that the agent is told of
+    """The audit log can't take a record; nothing more may run."""
 
 
 class Clock(Protocol):
@@ -27,11 +34,11 @@ class AuditLog(Protocol):
     """The only way to a receipt."""
 
     def post(self, event: AuditEvent) -> None:
-        """Queue an event whose durability the next append waits for. Never blocks; raises AuditError when poisoned."""
+        """Queue an event; the next append waits for its durability too. Raises AuditUnwritable."""
         ...
 
     async def append(self, event: AuditEvent) -> Receipt:
-        """Return once the event and all before it are durable; raises AuditError when that can't be."""
+        """Return once the event and all before it are durable. Raises AuditUnwritable."""
         ...
 
     def room(self) -> bool:
@@ -40,23 +47,27 @@ class AuditLog(Protocol):
 
 
 class Vault(Protocol):
-    """State and credentials of the vault, as far as the pipeline looks."""
+    """State of the vault and of its credentials, as far as the pipeline looks."""
 
     @property
     def state(self) -> VaultState: ...
     @property
     def term(self) -> int: ...
     def credential_version(self, name: str) -> int | None:
-        """The version in force, None where there is no such credential (or the vault is locked)."""
+        """The version in force; None where there is no such credential or the vault is locked."""
         ...
 
     def covers(self, name: str, url: str) -> bool:
         """Whether a binding of the credential covers the canonical URL."""
         ...
 
+    def lease(self, name: str, version: int) -> AbstractContextManager[SecretSet]:
+        """Everything of the credential that may not leave the daemon, held over a lock until the work has ended."""
+        ...
+
 
 class SecretStore(Protocol):
-    """Credential values, for injection and scrubbing alone."""
+    """Credential values, for injection alone."""
 
     def secret_of(self, name: str, version: int) -> CredentialSecret: ...
 
@@ -89,17 +100,26 @@ class SessionView:
 class Sessions(Protocol):
     """Live sessions and their grants."""
 
-    def open(self, caller: Caller, *, label: str | None = None) -> SessionView:
-        """The session of the caller's anchor, made if it is new. Raises SessionRefused where the anchor is dead."""
+    @property
+    def frozen(self) -> bool:
+        """Whether a human froze everything."""
         ...
 
-    def view(self, session_id: str) -> SessionView | None: ...
+    def open(self, caller: Caller) -> SessionView | Refusal:
+        """The session of the caller's anchor, made if it is new; a refusal where the anchor is gone."""
+        ...
+
     def alive(self, session_id: str) -> bool: ...
-    def use_grant(self, session_id: str, frozen: FrozenRequest, ask: Ask, now_ms: int) -> bool:
+    def exe_unchanged(self, caller: Caller) -> bool:
+        """Whether the anchor still runs the executable that it ran when the caller was identified."""
+        ...
+
+    def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
         """Count one use of a grant that covers the request; False where there is none."""
         ...
 
-    def counted(self, session_id: str, *, denied: bool) -> None: ...
+    def make_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> None: ...
+    def count(self, session_id: str, *, denied: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,35 +131,69 @@ class Question:
     session: SessionView
     frozen: FrozenRequest
     ask: Ask
-    policy_digest: str
+    policy: Policy
     vault_term: int
     credential_version: int | None
-    reason: str | None  # the agent's own words
+    says: str | None
     doubts: tuple[Doubt, ...] = ()
-    wait_s: float = 150.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approved:
-    """A human's yes: signed, verified, recorded."""
+    """A human's yes: signed, verified, recorded. scope: once | session."""
 
     approval_id: str
-    scope: str  # once | session
+    scope: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The same request waits or runs already; its answer serves this one too."""
+
+    leader: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declined:
+    """No yes: what the agent is told, and whether a human (or the clock) ended the card."""
+
+    refusal: Refusal
+    expired: bool
 
 
 class ApprovalDesk(Protocol):
-    async def ask(self, question: Question) -> Approved | Refusal:
-        """Wait for the human, at most until the card expires. Joining and flood limits are the desk's business."""
+    async def ask(self, question: Question) -> Approved | Declined | Joined:
+        """Wait for the human, at most until the card expires."""
         ...
 
 
 class Ledger(Protocol):
     """Attempts that may have changed something, and recorded results."""
 
-    def find(self, anchor_id: str, request_id: str) -> Attempt | None: ...
-    def doubts(self, change_key: str) -> tuple[Doubt, ...]: ...
-    def begin(self, attempt: Attempt) -> None:
+    async def find(self, anchor_id: str, request_id: str) -> Attempt | None: ...
+    async def doubts(self, change_key: str) -> tuple[Doubt, ...]: ...
+    async def begin(self, attempt: Attempt) -> None:
         """Durable before it returns."""
         ...
 
-    def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject, now_ms: int) -> None: ...
+    async def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject) -> None: ...
+
+
+class Runs(Protocol):
+    """Actions under way, so that a repeat finds the first one, and a poll its state."""
+
+    def claim(self, anchor_id: str, request_id: str, digest: str, correlation_id: str) -> tuple[str, str] | None:
+        """Claim the id for this run: None when it is ours, else the holder's correlation id and request digest."""
+        ...
+
+    def waits(self, correlation_id: str, pending: JsonObject) -> None:
+        """The run waits for a human; this is what a poll is told meanwhile."""
+        ...
+
+    def dispatched(self, correlation_id: str) -> None:
+        """From here on the run can't be withdrawn."""
+        ...
+
+    async def result(self, correlation_id: str) -> JsonObject | None:
+        """The envelope of a run that is under way or just ended, once it is there."""
+        ...

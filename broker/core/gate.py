@@ -60,21 +60,11 @@ Ruling: TypeAlias = Permit | Refusal
 def recheck(*, asked: Standing, now: Standing, frozen: FrozenRequest, correlation_id: str, gate: GateReport) -> Ruling:
     """Step 7 of the ladder: anything that changed since the decision voids it."""
     if now.frozen_daemon:
-        return Refusal(
-            category=Category.BROKER_UNAVAILABLE,
-            code="frozen",
-            retry=Retry.AFTER_HUMAN,
-            message="A human froze the broker; nothing was sent. Ask them to run: doorward thaw",
-        )
+        return frozen_refusal()
     if now.vault is not VaultState.READY or now.vault_term != asked.vault_term:
         return vault_refusal(now.vault)
     if not now.session_alive:
-        return Refusal(
-            category=Category.SESSION_DENIED,
-            code="session_ended",
-            retry=Retry.NEVER,
-            message="The session ended before the request was sent; nothing was sent.",
-        )
+        return session_ended()
     changed = _changed(asked, now, frozen)
     if changed is not None:
         return Refusal(
@@ -90,6 +80,24 @@ def recheck(*, asked: Standing, now: Standing, frozen: FrozenRequest, correlatio
         vault_term=now.vault_term,
         gate=gate,
         seal=SEAL,
+    )
+
+
+def frozen_refusal() -> Refusal:
+    return Refusal(
+        category=Category.BROKER_UNAVAILABLE,
+        code="frozen",
+        retry=Retry.AFTER_HUMAN,
+        message="A human froze the broker; nothing was sent. Ask them to run: doorward thaw",
+    )
+
+
+def session_ended() -> Refusal:
+    return Refusal(
+        category=Category.SESSION_DENIED,
+        code="session_ended",
+        retry=Retry.NEVER,
+        message="The session ended before the request was sent; nothing was sent.",
     )
 
 

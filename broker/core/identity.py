@@ -74,6 +74,11 @@ class PeerFacts:
         return (self.process, *self.ancestors)
 
 
+def nobody_behind(process: ProcessFacts) -> PeerFacts:
+    """Facts of no connection at all, for explaining what a policy would say to a name."""
+    return PeerFacts(process=process, ancestors=(), boot_id="")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
     """The process that results and request ids belong to; outlives session, lock and restart of the daemon."""
@@ -102,13 +107,10 @@ class Caller:
     anchor: Anchor
     anchor_process: ProcessFacts
     span: Span
+    program: ProcessFacts  # what the human should think of as the agent: the named process, else the anchor
     agent: str  # a name from [agents], or UNIDENTIFIED
     peer: PeerFacts
     interpreter: bool
-
-    @property
-    def exe(self) -> str | None:
-        return self.anchor_process.exe
 
 
 def may_anchor(process: ProcessFacts) -> bool:
@@ -145,28 +147,35 @@ def identify(
     The nearest process that holds a session, else the nearest named one, else one that the client claims within its
     own chain, else the connection alone. `holders` maps process keys to the span of the session that they hold.
     """
-    for process in peer.chain:
+    for depth, process in enumerate(peer.chain):
         span = holders.get(process.key)
-        if span is None or (span is not Span.TREE and process is not peer.process):
-            continue
-        return _caller(peer, process, span, named_by(agents, process))
-    for process in peer.chain:
-        name = named_by(agents, process)
-        if name is not None and may_anchor(process):
-            return _caller(peer, process, Span.TREE, name)
-    for process in peer.chain:
+        if span is Span.TREE or (span is not None and depth == 0):
+            return _within(peer, depth, span, agents)
+    for depth, process in enumerate(peer.chain):
+        if may_anchor(process) and named_by(agents, process) is not None:
+            return _within(peer, depth, Span.TREE, agents)
+    for depth, process in enumerate(peer.chain):
         if process.pid in claimed and may_anchor(process):
-            return _caller(peer, process, Span.TREE, None)
-    return _caller(peer, peer.process, Span.CONNECTION, None)
+            return _within(peer, depth, Span.TREE, agents)
+    return _within(peer, 0, Span.CONNECTION, agents)
 
 
-def _caller(peer: PeerFacts, process: ProcessFacts, span: Span, name: str | None) -> Caller:
-    anchor = Anchor(boot_id=peer.boot_id, pid=process.pid, start_ticks=process.start_ticks, inode=process.inode)
+def _within(peer: PeerFacts, depth: int, span: Span, agents: Mapping[str, AgentProgram]) -> Caller:
+    """The caller of an anchor at `depth` of the chain; the nearest named process up to there is the program."""
+    anchored = peer.chain[depth]
+    program, agent = anchored, UNIDENTIFIED
+    for process in peer.chain[: depth + 1]:
+        name = named_by(agents, process)
+        if name is not None:
+            program, agent = process, name
+            break
+    anchor = Anchor(boot_id=peer.boot_id, pid=anchored.pid, start_ticks=anchored.start_ticks, inode=anchored.inode)
     return Caller(
         anchor=anchor,
-        anchor_process=process,
+        anchor_process=anchored,
         span=span,
-        agent=name or UNIDENTIFIED,
+        program=program,
+        agent=agent,
         peer=peer,
-        interpreter=is_interpreter(process),
+        interpreter=is_interpreter(program),
     )

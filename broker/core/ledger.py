@@ -4,11 +4,11 @@ A change in doubt blocks every write with the same change key, whoever asks, unt
 nor a header, a space nor a time stamp makes another change of it. Storage is operations/ledger.py's business.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from broker.contract.wire import JsonObject, digest
+from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.contract.wire import JsonObject, JsonValue, digest
 from broker.core.frozen import FrozenRequest
 
 
@@ -55,16 +55,26 @@ def change_key(frozen: FrozenRequest) -> str | None:
     """Name of the change that a request makes; None for a read."""
     if not frozen.is_write:
         return None
-    facts: dict[str, object] = {"credential": frozen.service.credential, "service": frozen.service.name}
+    owner = frozen.service.credential or f"service {frozen.service.name}"
+    facts: dict[str, JsonValue] = {"credential": owner}
     declared = frozen.declared
     if declared is None:
         facts |= {"host": frozen.host, "port": frozen.port, "method": frozen.method, "path": frozen.path}
     else:
         facts |= {"operation": declared.name, "arguments": _named(declared.change_key, frozen.args)}
-    return digest("doorward/change/v1", facts)  # type: ignore[arg-type]  # the values are JSON, mixed
+    return digest("doorward/change/v1", facts)
 
 
-def _named(names: tuple[str, ...] | None, args: JsonObject) -> Mapping[str, object]:
+def in_doubt(frozen: FrozenRequest, category: Category, effect: RemoteEffect, retry: Retry) -> bool:
+    """Whether an ending leaves the change unsettled, so that a repeat has to be refused."""
+    if not frozen.is_write or category is Category.PARTIAL:
+        return False
+    return effect is RemoteEffect.UNKNOWN or (
+        category is Category.MALFORMED_RESPONSE and retry is Retry.RECONCILE_FIRST
+    )
+
+
+def _named(names: tuple[str, ...] | None, args: JsonObject) -> JsonObject:
     if names is None:
         return {}
     return {name: args.get(name) for name in names}

@@ -13,7 +13,12 @@ Node: TypeAlias = dict[str, Any]
 VIEW = ("status", "headers", "json", "text")
 _ORDER = frozenset({"lt", "lte", "gt", "gte"})
 _YES_OR_NO = frozenset({"contains", "starts_with", "ends_with"})
-_NEVER_MISSING = frozenset({"type", "to_string", "to_array", "length", "join", "contains", "starts_with", "ends_with"})
+_NEVER_MISSING = frozenset(
+    {
+        "abs", "ceil", "contains", "ends_with", "floor", "join", "keys", "length", "map", "merge", "reverse", "sort",
+        "sort_by", "starts_with", "sum", "to_array", "to_string", "type", "values",
+    }
+)  # fmt: skip
 _PATHS = frozenset({"subexpression", "index_expression", "projection", "value_projection", "flatten", "comparator"})
 _SIGNATURES: dict[str, Any] = Functions.FUNCTION_TABLE
 

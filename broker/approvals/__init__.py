@@ -1,0 +1,1 @@
+"""Approvals on the edge: the desk that waits for humans, and how its answers are checked."""

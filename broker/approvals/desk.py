@@ -1,0 +1,359 @@
+"""The desk: cards that wait for a human, who they are shown to, and what settles them.
+
+Joins identical requests of one session, keeps prompts within the policy's limits, and remembers denials. What an
+answer must say is checked by answers.py; what a card shows is drawn by core/card.py.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from broker.approvals.answers import Answer, AnswerRefused, Served, Verify, check_approval
+from broker.contract.reasons import ApprovalState
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core import approval
+from broker.core.approval import Happening
+from broker.core.card import SessionFacts, Setting, card_digest, draw, effect_word
+from broker.core.events import AuditEvent, EventName
+from broker.ports import Approved, AuditLog, Clock, Declined, Joined, Question
+
+SETTLED_KEPT = 200
+MEMORY_KEPT = 1000
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Waiting:
+    """A card and everything that happens to it; the desk alone changes it."""
+
+    id: str
+    card: JsonObject
+    digest: str
+    question: Question
+    settled: asyncio.Future[Happening]
+    state: ApprovalState = ApprovalState.PENDING
+    ended_by: Happening | None = None
+    reason: str | None = None
+    scope: str = "once"
+    joined: int = 1
+    approver_seen: bool = False
+    served: dict[Hashable, Served] = field(default_factory=dict)
+
+
+class Desk:
+    """Holds cards. `present` tells whether an approver is connected; `changed` is called with a card's id and state."""
+
+    def __init__(
+        self,
+        *,
+        audit: AuditLog,
+        clock: Clock,
+        log_id: str,
+        verify: Verify,
+        present: Callable[[], bool],
+        changed: Callable[[str, str], None],
+        mute: Callable[[str, str], object],
+    ) -> None:
+        self._audit = audit
+        self._clock = clock
+        self._log_id = log_id
+        self._verify = verify
+        self._present = present
+        self._changed = changed
+        self._mute = mute
+        self._cards: OrderedDict[str, Waiting] = OrderedDict()
+        self._prompts: dict[Hashable, deque[float]] = {}
+        self._denials: OrderedDict[Hashable, float] = OrderedDict()
+
+    async def ask(self, question: Question) -> Approved | Declined | Joined:
+        """Put the question before a human and wait, at most until the card expires."""
+        refused = self._not_to_be_asked(question)
+        if refused is not None:
+            return refused
+        same = self._same(question)
+        if same is not None:
+            same.joined += 1
+            self._changed(same.id, same.state.value)
+            return Joined(leader=same.question.correlation_id)
+        waiting = self._put(question)
+        try:
+            async with asyncio.timeout(question.ask.rule.expires_s):
+                await asyncio.shield(waiting.settled)
+        except TimeoutError:
+            self._settle(waiting, Happening.EXPIRED)
+        return self._outcome(waiting)
+
+    def served(self, card_id: str, viewer: Hashable) -> tuple[Waiting, Served]:
+        """Show a card to a control session; its arming starts with the first time."""
+        waiting = self._known(card_id)
+        waiting.approver_seen = True
+        shown = waiting.served.get(viewer)
+        if shown is None:
+            shown = waiting.served[viewer] = Served(nonce=secrets.token_hex(16), at_s=self._clock.monotonic_s())
+        return waiting, shown
+
+    async def answer(self, card_id: str, answer: Answer, viewer: Hashable) -> Waiting:
+        """Settle a card by a human's answer, durably. Raises AnswerRefused, and records that it did."""
+        waiting = self._known(card_id)
+        try:
+            key_id = self._check(waiting, answer, viewer)
+        except AnswerRefused as refused:
+            self._audit.post(self._event(EventName.APPROVAL_REFUSED, waiting, {"code": refused.code}))
+            raise
+        await self._record(waiting, answer, key_id=key_id)
+        if answer.decision == "deny":
+            self._deny(waiting, answer)
+            return waiting
+        waiting.scope = answer.scope
+        if not self._settle(waiting, Happening.APPROVED):
+            raise AnswerRefused("settled", f"This card was settled meanwhile: {waiting.state.value}.")
+        return waiting
+
+    def _check(self, waiting: Waiting, answer: Answer, viewer: Hashable) -> str | None:
+        if waiting.state is not ApprovalState.PENDING:
+            raise AnswerRefused("settled", f"This card is settled already: {waiting.state.value}.")
+        if answer.decision == "deny":
+            return None
+        return check_approval(
+            answer,
+            waiting.card,
+            digest=waiting.digest,
+            policy_digest=waiting.question.policy.digest,
+            served=waiting.served.get(viewer),
+            now_s=self._clock.monotonic_s(),
+            now_ms=self._clock.now_ms(),
+            verify=self._verify,
+        )
+
+    def void(self, happening: Happening, *, session_id: str | None = None, credential: str | None = None) -> int:
+        """End every waiting card, or those of one session or credential; returns how many."""
+        ended = 0
+        for waiting in list(self._cards.values()):
+            question = waiting.question
+            if session_id is not None and question.session.id != session_id:
+                continue
+            if credential is not None and question.frozen.service.credential != credential:
+                continue
+            ended += self._settle(waiting, happening)
+        return ended
+
+    def withdraw(self, correlation_id: str) -> bool:
+        for waiting in list(self._cards.values()):
+            if waiting.question.correlation_id == correlation_id:
+                return self._settle(waiting, Happening.WITHDRAWN)
+        return False
+
+    def listing(self, state: str | None = None) -> list[JsonObject]:
+        """Cards as a list shows them, oldest first: names and states, no bodies."""
+        return [_row(waiting) for waiting in self._cards.values() if state in {None, waiting.state.value}]
+
+    @property
+    def pending(self) -> int:
+        return sum(waiting.state is ApprovalState.PENDING for waiting in self._cards.values())
+
+    def _known(self, card_id: str) -> Waiting:
+        waiting = self._cards.get(card_id)
+        if waiting is None:
+            raise AnswerRefused("unknown", "There is no such approval. See: doorward approvals list")
+        return waiting
+
+    def _same(self, question: Question) -> Waiting | None:
+        for waiting in self._cards.values():
+            other = waiting.question
+            if (
+                waiting.state is ApprovalState.PENDING
+                and other.session.id == question.session.id
+                and other.frozen.digest == question.frozen.digest
+                and other.policy.digest == question.policy.digest
+                and len(other.doubts) == len(question.doubts)
+            ):
+                return waiting
+        return None
+
+    def _put(self, question: Question) -> Waiting:
+        session = question.session
+        card_id = "ap_" + secrets.token_hex(6)
+        card = draw(
+            setting=Setting(
+                approval_id=card_id,
+                correlation_id=question.correlation_id,
+                log_id=self._log_id,
+                vault_term=question.vault_term,
+                policy_digest=question.policy.digest,
+                credential_version=question.credential_version,
+                created_at_ms=self._clock.now_ms(),
+                limits=question.policy.limits,
+            ),
+            caller=question.caller,
+            session=SessionFacts(
+                id=session.id,
+                opened_at_ms=session.opened_at_ms,
+                calls=session.calls,
+                denied=session.denied,
+                label=session.label,
+            ),
+            frozen=question.frozen,
+            ask=question.ask,
+            says=question.says,
+            doubts=question.doubts,
+        )
+        waiting = Waiting(
+            id=card_id,
+            card=card,
+            digest=card_digest(card),
+            question=question,
+            settled=asyncio.get_running_loop().create_future(),
+            approver_seen=self._present(),
+        )
+        self._audit.post(
+            self._event(
+                EventName.APPROVAL_REQUESTED,
+                waiting,
+                {"card": waiting.digest, "request": question.frozen.digest, "rule": question.ask.rule.id},
+            )
+        )
+        self._cards[card_id] = waiting
+        self._forget_settled()
+        self._changed(card_id, waiting.state.value)
+        return waiting
+
+    async def _record(self, waiting: Waiting, answer: Answer, *, key_id: str | None) -> None:
+        await self._audit.append(
+            self._event(
+                EventName.APPROVAL_DECIDED,
+                waiting,
+                {
+                    "decision": answer.decision,
+                    "scope": answer.scope,
+                    "reason": answer.reason,
+                    "card": waiting.digest,
+                    "key": key_id,
+                    "statement": None if key_id is None else answer.statement,
+                    "signature": answer.signature.hex() if key_id and answer.signature else None,
+                },
+            )
+        )
+
+    def _deny(self, waiting: Waiting, answer: Answer) -> None:
+        waiting.reason = answer.reason
+        limits = waiting.question.policy.limits
+        self._denials[_change(waiting.question)] = self._clock.monotonic_s() + limits.denial_memory_s
+        while len(self._denials) > MEMORY_KEPT:
+            self._denials.popitem(last=False)
+        self._settle(waiting, Happening.DENIED)
+
+    def _settle(self, waiting: Waiting, happening: Happening) -> bool:
+        state = approval.after(waiting.state, happening)
+        if state is None:
+            return False
+        waiting.state, waiting.ended_by = state, happening
+        waiting.approver_seen = waiting.approver_seen or self._present()
+        if not waiting.settled.done():
+            waiting.settled.set_result(happening)
+        if happening not in {Happening.APPROVED, Happening.DENIED}:  # those were recorded before they were settled
+            self._audit.post(self._event(EventName.APPROVAL_DECIDED, waiting, {"decision": happening.value}))
+        self._changed(waiting.id, state.value)
+        return True
+
+    def _outcome(self, waiting: Waiting) -> Approved | Declined:
+        happening = waiting.ended_by or Happening.EXPIRED
+        if happening is Happening.APPROVED:
+            return Approved(approval_id=waiting.id, scope=waiting.scope)
+        refusal = approval.refusal(
+            happening,
+            reason=waiting.reason,
+            per_call=waiting.question.ask.per_call,
+            approver=waiting.approver_seen,
+        )
+        return Declined(refusal=refusal, expired=happening is not Happening.DENIED)
+
+    def _not_to_be_asked(self, question: Question) -> Declined | None:
+        now = self._clock.monotonic_s()
+        if question.session.muted:
+            return Declined(refusal=approval.muted("muted"), expired=False)
+        if self._denials.get(_change(question), 0.0) > now:
+            return Declined(refusal=approval.denied_recently(), expired=False)
+        if self._same(question) is not None:
+            return None
+        limits = question.policy.limits
+        mine = sum(
+            waiting.state is ApprovalState.PENDING and waiting.question.session.id == question.session.id
+            for waiting in self._cards.values()
+        )
+        if mine >= limits.pending_cards:
+            return self._muted(question, f"{mine} cards wait already")
+        for key, limit in _budgets(question, limits.prompts_per_minute):
+            recent = self._prompts.setdefault(key, deque(maxlen=1000))
+            while recent and recent[0] < now - 60:
+                recent.popleft()
+            if len(recent) >= limit:
+                return self._muted(question, f"{len(recent)} cards in a minute")
+        for key, _ in _budgets(question, limits.prompts_per_minute):
+            self._prompts[key].append(now)
+        return None
+
+    def _muted(self, question: Question, limit: str) -> Declined:
+        self._mute(question.session.id, limit)
+        return Declined(refusal=approval.muted(limit), expired=False)
+
+    def _forget_settled(self) -> None:
+        settled = [key for key, waiting in self._cards.items() if waiting.state is not ApprovalState.PENDING]
+        for key in settled[: max(0, len(settled) - SETTLED_KEPT)]:
+            del self._cards[key]
+
+    def _event(self, name: EventName, waiting: Waiting, fields: JsonObject) -> AuditEvent:
+        return AuditEvent(
+            name=name,
+            at_ms=self._clock.now_ms(),
+            correlation_id=waiting.question.correlation_id,
+            session_id=waiting.question.session.id,
+            fields={"approval_id": waiting.id, **fields},
+        )
+
+
+def _budgets(question: Question, per_minute: int) -> list[tuple[Hashable, int]]:
+    """Prompt budgets run per session, per executable and per user, so that a new process is no way round."""
+    program = question.caller.program
+    return [
+        (("session", question.session.id), per_minute),
+        (("program", program.exe_id or program.exe), per_minute * 2),
+        (("user", program.uid), per_minute * 4),
+    ]
+
+
+def _change(question: Question) -> Hashable:
+    """What a denial is remembered for: this operation on these targets, by this executable under this user."""
+    frozen, program = question.frozen, question.caller.program
+    what = frozen.targets or (frozen.identifies,) if frozen.declared else (frozen.path,)
+    return (program.uid, question.caller.agent, program.exe_id or program.exe, frozen.operation, what)
+
+
+def _row(waiting: Waiting) -> dict[str, JsonValue]:
+    question, card = waiting.question, waiting.card
+    created, expires = card["created_at_ms"], card["expires_at_ms"]
+    return {
+        "id": waiting.id,
+        "state": waiting.state.value,
+        "created_at": _rfc3339(created),
+        "expires_at": _rfc3339(expires),
+        "created_at_ms": created,
+        "expires_at_ms": expires,
+        "effect": effect_word(question.frozen),
+        "operation": question.frozen.operation,
+        "target": f"{question.frozen.method} {question.frozen.url}",
+        "agent": question.caller.agent,
+        "gate": question.ask.rule.approval.value,
+        "rules": list(question.ask.rules),
+        "evidence_state": "not_needed",
+        "card_digest": waiting.digest,
+        "joined": waiting.joined,
+        "ended_by": None if waiting.ended_by is None else waiting.ended_by.value,
+    }
+
+
+def _rfc3339(at_ms: JsonValue) -> str:
+    if not isinstance(at_ms, int):
+        raise TypeError("a time is an integer of milliseconds")
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,128 @@
+"""Approvals: one table says what can become of a card, and what each ending tells the agent.
+
+A yes covers exactly one request (its digest) and is used up by it; an answer for a settled card changes nothing.
+Knows nothing of sockets or screens: see approvals/desk.py for those.
+"""
+
+from enum import StrEnum
+
+from broker.contract.reasons import ApprovalState, Category, GateState, Retry, VaultState
+from broker.core.gate import Refusal, frozen_refusal, session_ended, vault_refusal
+
+
+class Happening(StrEnum):
+    """What can happen to a card while it waits."""
+
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    SUPERSEDED = "superseded"
+    LOCKED = "locked"
+    FROZEN = "frozen"
+    SESSION_ENDED = "session_ended"
+    POLICY_CHANGED = "policy_changed"
+    CREDENTIAL_CHANGED = "credential_changed"
+    STOPPING = "stopping"
+
+
+_AFTER = {
+    Happening.APPROVED: ApprovalState.APPROVED,
+    Happening.DENIED: ApprovalState.DENIED,
+    Happening.EXPIRED: ApprovalState.EXPIRED,
+    Happening.WITHDRAWN: ApprovalState.VOID,
+    Happening.SUPERSEDED: ApprovalState.SUPERSEDED,
+    Happening.LOCKED: ApprovalState.VOID,
+    Happening.FROZEN: ApprovalState.VOID,
+    Happening.SESSION_ENDED: ApprovalState.VOID,
+    Happening.POLICY_CHANGED: ApprovalState.VOID,
+    Happening.CREDENTIAL_CHANGED: ApprovalState.VOID,
+    Happening.STOPPING: ApprovalState.VOID,
+}
+
+
+def after(state: ApprovalState, happening: Happening) -> ApprovalState | None:
+    """The state that follows, or None where the card is settled already and nothing may change it."""
+    if state is not ApprovalState.PENDING:
+        return None
+    return _AFTER[happening]
+
+
+def gate_state(happening: Happening) -> GateState:
+    """What the envelope's gate says of a card that ended so."""
+    match happening:
+        case Happening.APPROVED:
+            return GateState.GRANTED
+        case Happening.DENIED:
+            return GateState.DENIED
+        case _:
+            return GateState.EXPIRED
+
+
+def refusal(
+    happening: Happening, *, reason: str | None = None, per_call: bool = True, approver: bool = True
+) -> Refusal:
+    """What the agent is told when its card ended without a yes. `reason` is the human's own, for denials."""
+    match happening:
+        case Happening.DENIED:
+            told = f' They say: "{reason[:200]}"' if reason else ""
+            return Refusal(
+                category=Category.CALL_DENIED if per_call else Category.SESSION_DENIED,
+                code="declined",
+                retry=Retry.NEVER,
+                message=f"A human said no; nothing was sent.{told}",
+            )
+        case Happening.EXPIRED:
+            return _timeout(
+                "approval_expired" if approver else "no_approver",
+                "Nobody answered in time; nothing was sent. Ask the human to watch: doorward ui"
+                if approver
+                else "No approver is connected; nothing was sent. A human has to run: doorward ui",
+            )
+        case Happening.WITHDRAWN:
+            return _timeout("withdrawn", "The request was withdrawn before it was sent.", retry=Retry.NEVER)
+        case Happening.SUPERSEDED:
+            return _timeout("superseded", "Another request took this one's place; this one was not sent.")
+        case Happening.LOCKED:
+            return vault_refusal(VaultState.LOCKED)
+        case Happening.FROZEN:
+            return frozen_refusal()
+        case Happening.SESSION_ENDED:
+            return session_ended()
+        case Happening.POLICY_CHANGED:
+            return _timeout("approval_void", "The policy changed while the card waited; nothing was sent. Ask again.")
+        case Happening.CREDENTIAL_CHANGED:
+            return _timeout(
+                "approval_void", "The credential changed while the card waited; nothing was sent. Ask again."
+            )
+        case Happening.STOPPING:
+            return Refusal(
+                category=Category.BROKER_UNAVAILABLE,
+                code="shutting_down",
+                retry=Retry.AFTER_HUMAN,
+                message="The broker is stopping; nothing was sent.",
+            )
+        case Happening.APPROVED:
+            raise ValueError("a yes is no refusal")
+
+
+def muted(limit: str) -> Refusal:
+    return Refusal(
+        category=Category.SESSION_DENIED,
+        code="muted",
+        retry=Retry.NEVER,
+        message=f"Too many requests for a human's attention ({limit}); nothing was sent. Wait until they unmute you.",
+    )
+
+
+def denied_recently() -> Refusal:
+    return Refusal(
+        category=Category.CALL_DENIED,
+        code="denied_recently",
+        retry=Retry.NEVER,
+        message="A human denied this very change a short while ago; nothing was sent and they are not asked again.",
+    )
+
+
+def _timeout(code: str, message: str, *, retry: Retry = Retry.AFTER_HUMAN) -> Refusal:
+    return Refusal(category=Category.APPROVAL_TIMEOUT, code=code, retry=retry, message=message)

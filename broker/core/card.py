@@ -1,0 +1,198 @@
+"""The card: what an approver sees, as one canonical object whose digest the decision signs.
+
+Everything on it comes from the frozen request, from the policy, or from kernel facts; the agent's own words stand in
+`who.label` and `who.says` alone. Rendering is the client's business.
+"""
+
+import hashlib
+from codecs import getincrementaldecoder
+from dataclasses import dataclass
+
+from broker.contract.reasons import Effect
+from broker.contract.wire import JsonObject, JsonValue, digest
+from broker.core.frozen import FrozenRequest
+from broker.core.grants import allowance
+from broker.core.identity import UNIDENTIFIED, Caller, may_anchor
+from broker.core.ledger import Doubt
+from broker.core.policy.model import Ask, Limits
+
+BODY_SHOWN_BYTES = 65_536
+TYPED_WORD_LIMIT = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """What a card tells of the session. Times are milliseconds since the epoch."""
+
+    id: str
+    opened_at_ms: int
+    calls: int
+    denied: int
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a card is drawn under."""
+
+    approval_id: str
+    correlation_id: str
+    log_id: str
+    vault_term: int
+    policy_digest: str
+    credential_version: int | None
+    created_at_ms: int
+    limits: Limits
+
+
+def card_digest(card: JsonObject) -> str:
+    return digest("doorward/card/v1", card)
+
+
+def draw(
+    *,
+    setting: Setting,
+    caller: Caller,
+    session: SessionFacts,
+    frozen: FrozenRequest,
+    ask: Ask,
+    says: str | None,
+    doubts: tuple[Doubt, ...] = (),
+) -> JsonObject:
+    """Draw the card once; nothing of it is computed later."""
+    typed = typed_word(frozen, in_doubt=bool(doubts))
+    return {
+        "v": 1,
+        "approval_id": setting.approval_id,
+        "correlation_id": setting.correlation_id,
+        "created_at_ms": setting.created_at_ms,
+        "expires_at_ms": setting.created_at_ms + ask.rule.expires_s * 1000,
+        "arming_ms": ask.rule.arming_ms,
+        "log_id": setting.log_id,
+        "vault_term": setting.vault_term,
+        "summary": _summary(frozen),
+        "target": {
+            "method": frozen.method,
+            "url": frozen.url,
+            "plain_http": frozen.service.scheme == "http",
+        },
+        "evidence": {"needed": False, "state": "not_needed", "items": []},
+        "doubts": [_doubt(doubt, session.id) for doubt in doubts],
+        "who": _who(caller, session, says),
+        "why": _why(ask, setting),
+        "uses": {"credential": frozen.service.credential, "version": setting.credential_version},
+        "yes": _yes(ask, setting.limits, in_doubt=bool(doubts)),
+        "body": _body(frozen),
+        "exact": {
+            "request_digest": frozen.digest,
+            "headers": [list(pair) for pair in frozen.headers],
+        },
+        "typed_word": typed,
+    }
+
+
+def effect_word(frozen: FrozenRequest) -> str:
+    if frozen.destructive:
+        return "DELETE"
+    return {Effect.READ: "READ", Effect.WRITE: "WRITE", Effect.EXEC: "RUN"}[frozen.effect]
+
+
+def typed_word(frozen: FrozenRequest, *, in_doubt: bool) -> str | None:
+    """The word a human types where a key is not enough: the last of the target, or of the digest if that is odd."""
+    if not (frozen.destructive or in_doubt):
+        return None
+    words = (frozen.targets[-1] if frozen.targets else frozen.identifies or frozen.path).replace("/", " ").split()
+    word = words[-1] if words else ""
+    if word.isascii() and word.isprintable() and "\\" not in word and 0 < len(word) <= TYPED_WORD_LIMIT:
+        return word
+    return frozen.digest.removeprefix("sha256:")[:8]
+
+
+def _summary(frozen: FrozenRequest) -> JsonObject:
+    return {
+        "effect": effect_word(frozen),
+        "service": frozen.service.name,
+        "operation": frozen.operation.removeprefix(f"{frozen.service.name}."),
+        "identifies": frozen.identifies,
+        "targets": len(frozen.targets),
+    }
+
+
+def _doubt(doubt: Doubt, session_id: str) -> JsonObject:
+    return {
+        "correlation_id": doubt.correlation_id,
+        "sent_at_ms": doubt.sent_at_ms,
+        "summary": doubt.summary,
+        "agent": doubt.agent,
+        "same_session": doubt.session_id == session_id,
+    }
+
+
+def _who(caller: Caller, session: SessionFacts, says: str | None) -> JsonObject:
+    chain: list[JsonValue] = [
+        {"pid": link.pid, "name": link.name, "anchors": may_anchor(link)} for link in caller.peer.chain
+    ]
+    return {
+        "agent": caller.agent,
+        "identified": caller.agent != UNIDENTIFIED,
+        "interpreter": caller.interpreter,
+        "exe": caller.program.exe,
+        "pid": caller.anchor_process.pid,
+        "span": caller.span.value,
+        "chain": chain,
+        "cwd": caller.program.cwd,
+        "container": caller.peer.foreign_namespace,
+        "session_id": session.id,
+        "opened_at_ms": session.opened_at_ms,
+        "calls": session.calls,
+        "denied": session.denied,
+        "label": session.label,
+        "says": says,
+    }
+
+
+def _why(ask: Ask, setting: Setting) -> JsonObject:
+    return {
+        "rule": ask.rule.id,
+        "reason": ask.rule.reason,
+        "gate": ask.rule.approval.value,
+        "rules": list(ask.rules),
+        "policy": setting.policy_digest,
+        "file": ask.rule.place.file,
+        "line": ask.rule.place.line,
+    }
+
+
+def _yes(ask: Ask, limits: Limits, *, in_doubt: bool) -> JsonObject:
+    uses, age_s = allowance(ask.rule, limits)
+    offered = not ask.per_call and not in_doubt
+    within = {"rule": "", "service": " in this service", "operation": " for this operation"}[ask.rule.per]
+    why_not = "this rule asks each time" if ask.per_call else "an earlier attempt is in doubt"
+    return {
+        "once": "sending it a second time, once" if in_doubt else "this one request, once",
+        "undo": False,
+        "session": {
+            "offered": offered,
+            "per": ask.rule.per,
+            "what": f"any request under rule {ask.rule.id}{within}",
+            "max_uses": uses,
+            "max_age_s": age_s,
+            "why_not": None if offered else why_not,
+        },
+    }
+
+
+def _body(frozen: FrozenRequest) -> JsonObject:
+    shown = frozen.body[:BODY_SHOWN_BYTES]
+    try:
+        decoder = getincrementaldecoder("utf-8")()
+        text: str | None = decoder.decode(shown, final=len(shown) == len(frozen.body))
+    except UnicodeDecodeError:
+        text = None
+    return {
+        "bytes": len(frozen.body),
+        "sha256": hashlib.sha256(frozen.body).hexdigest(),
+        "media": dict(frozen.headers).get("content-type"),
+        "text": text if frozen.body else None,
+        "cut": len(shown) < len(frozen.body),
+    }

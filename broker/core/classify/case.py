@@ -1,0 +1,99 @@
+"""One attempt as the steps of the classification look at it, and the verdicts that several steps share.
+
+A read has no effect whatever happens. A write whose effect is unknown is never repeated on the step's own account:
+it is reconciled where the operation declares how, and else put before a human.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.contract.wire import JsonValue
+from broker.core.classify.reading import Reading
+from broker.core.frozen import FrozenRequest
+from broker.core.outcome import RawOutcome, Verdict
+from broker.core.policy.model import Operation
+
+PROVING_STATUSES = frozenset({201, 204})  # they say that the change is made, not that it is under way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`status` is 0 while no answer was seen; the steps that need one run only after that was settled."""
+
+    frozen: FrozenRequest
+    raw: RawOutcome
+    reading: Reading
+    view: Mapping[str, JsonValue]
+    now_ms: int
+    prior_doubt: bool
+
+    @property
+    def declared(self) -> Operation | None:
+        return self.frozen.declared
+
+    @property
+    def is_write(self) -> bool:
+        return self.frozen.is_write
+
+    @property
+    def status(self) -> int:
+        return self.raw.status or 0
+
+    @property
+    def answered_early(self) -> bool:
+        """Whether the answer came before the request was handed over in full."""
+        return self.raw.sent_bytes < len(self.frozen.body)
+
+    @property
+    def expects_status(self) -> bool:
+        """Whether the operation declares this very status as a success."""
+        return self.declared is not None and self.status in self.declared.success_statuses
+
+    @property
+    def settle(self) -> Retry:
+        """What may be done about a write of unknown effect."""
+        can_reconcile = self.declared is not None and self.declared.reconcile is not None
+        return Retry.RECONCILE_FIRST if can_reconcile else Retry.AFTER_HUMAN
+
+    @property
+    def unless_read(self) -> RemoteEffect:
+        return RemoteEffect.UNKNOWN if self.is_write else RemoteEffect.NONE
+
+
+def outcome_unknown(case: Case, code: str, message: str) -> Verdict:
+    """Sent, in part or whole, and nothing settles it."""
+    return Verdict(
+        category=Category.OUTCOME_UNKNOWN,
+        code=code,
+        retry=case.settle if case.is_write else Retry.BOUNDED,
+        remote_effect=case.unless_read,
+        message=message,
+    )
+
+
+def malformed(case: Case, code: str, message: str, *, read_retry: Retry = Retry.NEVER) -> Verdict:
+    """An answer that breaks the contract. Its status line may still prove the effect of a write."""
+    return Verdict(
+        category=Category.MALFORMED_RESPONSE,
+        code=code,
+        retry=case.settle if case.is_write else read_retry,
+        remote_effect=_effect_of_broken(case),
+        message=message,
+    )
+
+
+def refused(category: Category, code: str, message: str, *, retry: Retry = Retry.NEVER) -> Verdict:
+    """The far side, or the way there, says that it did not do it."""
+    return Verdict(category=category, code=code, retry=retry, remote_effect=RemoteEffect.NONE, message=message)
+
+
+def _effect_of_broken(case: Case) -> RemoteEffect:
+    if not case.is_write:
+        return RemoteEffect.NONE
+    is_chunked = any(name == "transfer-encoding" for name, _ in case.raw.headers)
+    if is_chunked or case.answered_early:  # such a status may have been sent before the work
+        return RemoteEffect.UNKNOWN
+    whole_and_expected = case.expects_status and case.raw.fault is None and case.reading.is_whole
+    proven = case.status in PROVING_STATUSES or whole_and_expected
+    return RemoteEffect.APPLIED if proven else RemoteEffect.UNKNOWN

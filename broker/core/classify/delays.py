@@ -1,0 +1,112 @@
+"""How long an answer asks to wait, read strictly: a number that is half a number is none.
+
+Dates are measured against the answer's own Date where it has one. A wait that can't be read is replaced by the
+declared default, and said so; it never becomes zero.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+from broker.contract.wire import JsonValue
+from broker.core.policy.model import Delay, RateLimit
+
+RETRY_AFTER = Delay(path="headers.retry-after", kind="http_retry_after")
+DEFAULT_RATE_LIMIT = RateLimit(delays=(RETRY_AFTER,))
+
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+_HTTP_DATE = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} "
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2} GMT"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """`doubtful` marks a wait that was told but could not be used."""
+
+    seconds: int
+    doubtful: bool = False
+
+
+def wait_told(view: Mapping[str, JsonValue], limit: RateLimit, *, now_ms: int, floor_s: int | None = None) -> Wait:
+    """The first declared delay that can be read, not below the floor; else the declared default."""
+    floor = max(limit.floor_s, floor_s or 0)
+    doubtful = False
+    for delay in limit.delays or (RETRY_AFTER,):
+        told = at(view, delay.path)
+        if told is None:
+            continue
+        seconds = _seconds(told, delay.kind, reference_s=_reference_s(view, now_ms))
+        if seconds is not None:
+            return Wait(seconds=max(floor, seconds))
+        doubtful = True
+    return Wait(seconds=max(floor, limit.default_s), doubtful=doubtful)
+
+
+def retry_after(view: Mapping[str, JsonValue], *, now_ms: int) -> int | None:
+    """Seconds of a readable Retry-After, at least one; None where there is none."""
+    told = at(view, RETRY_AFTER.path)
+    seconds = None if told is None else _seconds(told, RETRY_AFTER.kind, reference_s=_reference_s(view, now_ms))
+    return None if seconds is None else max(1, seconds)
+
+
+def skew_s(view: Mapping[str, JsonValue], *, now_ms: int) -> int | None:
+    """By how many seconds the answer's Date differs from our clock; None where it has no readable one."""
+    date = _http_date(at(view, "headers.date"))
+    return None if date is None else date - now_ms // 1000
+
+
+def at(view: Mapping[str, JsonValue], path: str) -> JsonValue:
+    """The value at a plain dotted path such as `headers.retry-after` or `json.items.0.id`; None where there is none."""
+    value: JsonValue = view
+    for step in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, Sequence) and not isinstance(value, str) and step.isascii() and step.isdigit():
+            index = int(step)
+            value = value[index] if index < len(value) else None
+        else:
+            return None
+    return value
+
+
+def _seconds(told: JsonValue, kind: str, *, reference_s: float) -> int | None:
+    date = _http_date(told) if kind == "http_retry_after" else None
+    if date is not None:
+        return max(0, math.ceil(date - reference_s))
+    number = _number(told)
+    if number is None:
+        return None
+    if kind == "epoch_s":
+        number -= reference_s
+    elif kind == "epoch_ms":
+        number = number / 1000 - reference_s
+    return max(0, math.ceil(number))
+
+
+def _number(told: JsonValue) -> float | None:
+    """A number that is not negative; text only where all of it is one."""
+    if isinstance(told, bool):
+        return None
+    if isinstance(told, str):
+        return float(told) if _SECONDS.fullmatch(told.strip()) else None
+    if isinstance(told, int | float):
+        return float(told) if 0 <= told < 1e15 else None
+    return None
+
+
+def _reference_s(view: Mapping[str, JsonValue], now_ms: int) -> float:
+    date = _http_date(at(view, "headers.date"))
+    return now_ms / 1000 if date is None else date
+
+
+def _http_date(told: JsonValue) -> int | None:
+    if not isinstance(told, str) or not _HTTP_DATE.fullmatch(told.strip()):
+        return None
+    try:
+        return int(parsedate_to_datetime(told.strip()).timestamp())
+    except ValueError:  # the thirtieth of February
+        return None

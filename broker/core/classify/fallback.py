@@ -1,0 +1,89 @@
+"""Steps 3 and 7: what a status means where the operation says nothing, by the effect of the request.
+
+407 and 511 come from the way there, redirects are reported and not followed, and no 5xx settles a write.
+"""
+
+from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.core.classify.case import Case, outcome_unknown, refused
+from broker.core.classify.declared import rate_limited
+from broker.core.classify.delays import retry_after
+from broker.core.outcome import Verdict
+
+_CLIENT_ERRORS = {
+    404: ("not_found", "The upstream knows no such thing, or does not show it to this credential."),
+    409: ("conflict", "The upstream refused the request because it conflicts with the present state."),
+    410: ("not_found", "The upstream says that this is gone."),
+    412: ("precondition", "The upstream refused the request because its precondition does not hold."),
+    428: ("precondition", "The upstream refused the request because it demands a precondition."),
+}
+_TRANSIENT = {
+    408: "The upstream did not get the whole request in time and did nothing.",
+    425: "The upstream refused to handle the request so early and did nothing.",
+}
+_CONFLICTS = frozenset({409, 412})
+_NOT_MODIFIED = 304
+
+
+def judge_way_and_redirect(case: Case) -> Verdict | None:
+    """Step 3. A redirect that the operation declares as its success is one."""
+    if case.status == 407:
+        message = "A proxy on the way asks for credentials; the request was not forwarded. A human has to look at it."
+        return refused(Category.LOCAL_FAILURE, "proxy_auth", message, retry=Retry.AFTER_HUMAN)
+    if case.status == 511:
+        message = "The network asks for a sign-in first; the request was not forwarded. A human has to look at it."
+        return refused(Category.LOCAL_FAILURE, "captive_portal", message, retry=Retry.AFTER_HUMAN)
+    if not 300 <= case.status < 400 or case.expects_status or (case.status == _NOT_MODIFIED and not case.is_write):
+        return None
+    after_the_work = case.is_write and case.status == 303
+    return Verdict(
+        category=Category.CONFIRMED_FAILURE,
+        code="redirect_not_followed",
+        retry=Retry.NEVER,
+        remote_effect=RemoteEffect.UNKNOWN if after_the_work else RemoteEffect.NONE,
+        message="The upstream redirects elsewhere; redirects are not followed. Ask for the new address if it is right."
+        + (" This kind of redirect can follow a change that was made." if after_the_work else ""),
+    )
+
+
+def judge_status(case: Case) -> Verdict | None:
+    """Step 7. None for a status that may be a success."""
+    status = case.status
+    if status < 400 or case.expects_status:
+        return None
+    if status >= 500:
+        return _server_error(case)
+    if status == 401:
+        message = "The upstream rejected the credential; no other was tried. A human has to renew or replace it."
+        return refused(Category.AUTHENTICATION_FAILED, "rejected", message)
+    if status == 403:
+        message = "The upstream knows the credential and does not allow this with it."
+        return refused(Category.AUTHORIZATION_DENIED, "forbidden", message)
+    if status == 429:
+        return rate_limited(case)
+    if status in _TRANSIENT:
+        return refused(Category.CONFIRMED_FAILURE, "client_error", _TRANSIENT[status], retry=Retry.BOUNDED)
+    if status in _CONFLICTS and case.is_write and case.prior_doubt:
+        message = "The upstream sees a conflict, which may be our own earlier attempt: the change may be made already."
+        return outcome_unknown(case, "in_progress_conflict", message)
+    code, message = _CLIENT_ERRORS.get(
+        status, ("client_error", f"The upstream refused the request with status {status} and did not do it.")
+    )
+    return refused(Category.CONFIRMED_FAILURE, code, message)
+
+
+def _server_error(case: Case) -> Verdict:
+    if case.is_write:
+        message = (
+            f"The upstream failed with status {case.status}, which does not tell whether the change was made. "
+            "It may have been."
+        )
+        return outcome_unknown(case, "server_error", message)
+    wait = retry_after(case.view, now_ms=case.now_ms)
+    return Verdict(
+        category=Category.CONFIRMED_FAILURE,
+        code="remote_error",
+        retry=Retry.BOUNDED if wait is None else Retry.AFTER_DELAY,
+        retry_after_s=wait,
+        remote_effect=RemoteEffect.NONE,
+        message=f"The upstream failed with status {case.status} and gave no answer.",
+    )

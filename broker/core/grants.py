@@ -1,0 +1,92 @@
+"""Grants: what a session may do without asking again, as a human saw it on a card.
+
+A grant belongs to one session, one rule and scope, one policy, one credential version and one executable; it is
+counted, it ages, and nothing of it survives the session, a lock or a change of what it was given under.
+"""
+
+from dataclasses import dataclass, replace
+
+from broker.core.frozen import FrozenRequest
+from broker.core.policy.model import Ask, Limits, Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    id: str
+    session_id: str
+    rule: str
+    per: str
+    scope: str
+    effect: str
+    max_uses: int
+    used: int
+    made_at_ms: int
+    expires_at_ms: int
+    policy_digest: str
+    credential: str | None
+    credential_version: int | None
+    exe_id: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What a request runs under right now; a grant holds only while all of it is as it was."""
+
+    session_id: str
+    policy_digest: str
+    credential_version: int | None
+    exe_id: tuple[int, int] | None
+    now_ms: int
+
+
+def scope_of(rule: Rule, frozen: FrozenRequest) -> str:
+    """What one yes covers: the rule, or the rule within one service or operation."""
+    if rule.per == "operation":
+        return f"{rule.id}/{frozen.operation}"
+    if rule.per == "service":
+        return f"{rule.id}/{frozen.service.name}"
+    return rule.id
+
+
+def allowance(rule: Rule, limits: Limits) -> tuple[int, int]:
+    """Uses and age in seconds that a session grant of this rule carries."""
+    return min(rule.max_uses, limits.max_uses), min(rule.max_age_s, limits.max_age_s)
+
+
+def make(*, grant_id: str, ask: Ask, frozen: FrozenRequest, limits: Limits, under: Circumstances) -> Grant:
+    """The grant that a yes for the session creates; its first use is the request that asked."""
+    uses, age_s = allowance(ask.rule, limits)
+    return Grant(
+        id=grant_id,
+        session_id=under.session_id,
+        rule=ask.rule.id,
+        per=ask.rule.per,
+        scope=scope_of(ask.rule, frozen),
+        effect=frozen.effect.value,
+        max_uses=uses,
+        used=1,
+        made_at_ms=under.now_ms,
+        expires_at_ms=under.now_ms + age_s * 1000,
+        policy_digest=under.policy_digest,
+        credential=frozen.service.credential,
+        credential_version=under.credential_version,
+        exe_id=under.exe_id,
+    )
+
+
+def covers(grant: Grant, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
+    """Whether the grant may be used for this request now."""
+    return (
+        grant.session_id == under.session_id
+        and grant.rule == ask.rule.id
+        and grant.scope == scope_of(ask.rule, frozen)
+        and grant.policy_digest == under.policy_digest
+        and (grant.credential, grant.credential_version) == (frozen.service.credential, under.credential_version)
+        and grant.exe_id == under.exe_id
+        and grant.used < grant.max_uses
+        and under.now_ms < grant.expires_at_ms
+    )
+
+
+def used_once_more(grant: Grant) -> Grant:
+    return replace(grant, used=grant.used + 1)

@@ -1,0 +1,218 @@
+"""The scrubber: the only way out for an answer. It takes the credential's values, however spelled, out of the bytes.
+
+Only exact values are replaced. A value under 16 bytes, or a user name, can't be told from ordinary text: where one
+is found, the body is withheld instead. The body is scrubbed as received, before it is read again. A compressed or
+encrypted body can't be looked into; the report says so.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+from typing_extensions import override
+
+from broker.contract.reasons import ScrubState, WarningCode
+from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
+from broker.core.classify.answer import has_body, with_scrubbed_body, without_body
+from broker.core.credential import BasicSecret, CredentialSecret, scrub_values
+from broker.core.outcome import Classified, Scrubbed
+from broker.core.secret import Secret
+from broker.core.spellings import MIN_FORM_BYTES, spellings_of, undo_escapes
+
+PLACEHOLDER: Final = b"[redacted]"
+MIN_REPLACED_BYTES = 16
+MAX_ROUNDS = 4
+
+_OPAQUE_BEGINNINGS = (
+    b"\x1f\x8b",  # gzip
+    b"PK\x03\x04",  # zip
+    b"\x28\xb5\x2f\xfd",  # zstd
+    b"\xfd7zXZ\x00",
+    b"BZh",
+    b"7z\xbc\xaf\x27\x1c",
+    b"age-encryption.org/",
+    b"-----BEGIN PGP MESSAGE-----",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    data: bytes
+    hits: int
+    withheld: bool
+
+
+@final
+class SecretSet:
+    """The values of one credential version and all their spellings. Costly to build: keep it with the version.
+
+    It holds what it needs, so it goes on working for an answer that comes after the vault was locked.
+    """
+
+    __slots__ = ("_replaced", "_withheld")
+
+    def __init__(self, *, replaced: Iterable[Secret], withheld: Iterable[Secret] = ()) -> None:
+        """Values of `replaced` that are too short are treated as `withheld`."""
+        long: list[bytes] = []
+        short = [value.reveal() for value in withheld]
+        for value in replaced:
+            (long if len(value) >= MIN_REPLACED_BYTES else short).append(value.reveal())
+        self._replaced = tuple(spellings_of(value) for value in sorted(set(long), key=len, reverse=True))
+        self._withheld = tuple(spellings_of(value) for value in sorted(set(short)) if value)
+
+    @override
+    def __repr__(self) -> str:
+        return "<secret set>"
+
+    def clean(self, data: bytes) -> Cleaned:
+        """Replace every spelling; `withheld` tells that what is left may not be given out."""
+        hits = 0
+        for _ in range(MAX_ROUNDS):  # a replacement may bring two halves together
+            undone = tuple(undo_escapes(data))
+            data, found = self._replace_once(data, undone)
+            hits += found
+            if not found:
+                withheld = self._holds_unreplaceable(data, undone)
+                return Cleaned(data=data, hits=hits + int(withheld), withheld=withheld)
+        return Cleaned(data=data, hits=hits + 1, withheld=True)
+
+    def in_lower_case(self, text: bytes) -> bool:
+        """Whether a text that was lower-cased on its way, such as a header's name, holds a value."""
+        forms = (literal.form for one in (*self._replaced, *self._withheld) for literal in one.literals)
+        return any(form.lower() in text for form in forms)
+
+    def _replace_once(self, data: bytes, undone: Iterable[bytes]) -> tuple[bytes, int]:
+        hits = 0
+        for spellings in self._replaced:
+            for literal in spellings.literals:
+                if literal.form in data:
+                    data, count = literal.around.subn(PLACEHOLDER, data)
+                    hits += count
+            if spellings.hex_lower in data.lower():
+                data, count = re.subn(re.escape(spellings.hex_lower), PLACEHOLDER, data, flags=re.IGNORECASE)
+                hits += count
+        for spellings in self._replaced:
+            if spellings.are_escaped_in(undone):
+                for pattern in spellings.escaped():
+                    data, count = pattern.subn(PLACEHOLDER, data)
+                    hits += count
+        return data, hits
+
+    def _holds_unreplaceable(self, data: bytes, undone: Iterable[bytes]) -> bool:
+        if any(one.are_in(data) for one in self._withheld):
+            return True
+        if any(one.are_escaped_in(undone) for one in (*self._replaced, *self._withheld)):
+            return True
+        joined = data.translate(None, b"\r\n\t ").replace(b"\\n", b"").replace(b"\\r", b"")  # long lines get broken
+        return len(joined) != len(data) and any(one.are_in(joined) for one in self._replaced)
+
+
+def secret_set(secret: CredentialSecret) -> SecretSet:
+    """The set for a credential. A Basic user name is withheld, unless it is so short that it is in any text."""
+    names = []
+    if isinstance(secret, BasicSecret) and len(secret.username.encode()) >= MIN_FORM_BYTES:
+        names.append(Secret(secret.username))
+    return SecretSet(replaced=scrub_values(secret), withheld=names)
+
+
+def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
+    """The outcome as it may leave. `secrets` is None where no credential took part."""
+    raw = classified.raw
+    if secrets is None:
+        return _scrubbed(classified, classified.answer, classified.completeness, (), ScrubReport(), hits=0)
+    work = _Work(secrets)
+    answer = None if classified.answer is None else work.answer(classified.answer, raw.body)
+    completeness = None if classified.completeness is None else work.completeness(classified.completeness)
+    if work.withheld:
+        state, reason = (
+            ScrubState.DONE,
+            "a part was withheld: it held something of the credential that can't be cut out",
+        )
+    elif answer is not None and has_body(answer) and raw.body.startswith(_OPAQUE_BEGINNINGS):
+        state, reason = ScrubState.NOT_POSSIBLE, "the body is compressed or encrypted and was not looked into"
+    else:
+        state, reason = ScrubState.DONE, None
+    warnings = () if reason is None else (_not_possible(reason),)
+    return _scrubbed(
+        classified, answer, completeness, warnings, ScrubReport(state=state, reason=reason), hits=work.hits
+    )
+
+
+class _Work:
+    """One scrubbing: counts as it goes."""
+
+    def __init__(self, secrets: SecretSet) -> None:
+        self._secrets = secrets
+        self.hits = 0
+        self.withheld = False
+
+    def answer(self, answer: HttpAnswer, body: bytes) -> HttpAnswer:
+        cleaned = self._secrets.clean(body)
+        self.hits += cleaned.hits
+        if cleaned.withheld:
+            self.withheld = self.withheld or has_body(answer)
+            answer = without_body(answer)
+        elif cleaned.hits:
+            answer = with_scrubbed_body(answer, cleaned.data)
+        return replace(
+            answer,
+            headers=self._headers(answer.headers),
+            media_type=None if answer.media_type is None else self._text(answer.media_type),
+            final_url=self._text(answer.final_url) or "",
+        )
+
+    def completeness(self, completeness: Completeness) -> Completeness:
+        cursor = None if completeness.next_cursor is None else self._text(completeness.next_cursor)
+        continuation = completeness.continuation
+        if cursor != completeness.next_cursor:  # a cut cursor leads nowhere
+            cursor, continuation = None, {"kind": "none"}
+        return replace(completeness, next_cursor=cursor, continuation=continuation)
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        kept = {}
+        for name, value in headers.items():
+            if self._secrets.in_lower_case(name.encode("utf-8", "surrogatepass")):
+                self.hits += 1
+                continue
+            text = self._text(value)
+            if text is not None:
+                kept[name] = text
+        return kept
+
+    def _text(self, text: str) -> str | None:
+        """The scrubbed text, None where it has to be withheld."""
+        cleaned = self._secrets.clean(text.encode("utf-8", "surrogatepass"))
+        self.hits += cleaned.hits
+        if cleaned.withheld:
+            self.withheld = True
+            return None
+        return cleaned.data.decode("utf-8", "surrogatepass") if cleaned.hits else text
+
+
+def _scrubbed(
+    classified: Classified,
+    answer: HttpAnswer | None,
+    completeness: Completeness | None,
+    warnings: tuple[Warn, ...],
+    report: ScrubReport,
+    *,
+    hits: int,
+) -> Scrubbed:
+    raw = classified.raw
+    return Scrubbed(
+        verdict=classified.verdict,
+        answer=answer,
+        completeness=completeness,
+        warnings=(*classified.warnings, *warnings),
+        report=report,
+        hits=hits,
+        phase=raw.phase,
+        status=raw.status,
+        fault=raw.fault,
+        elapsed_ms=raw.elapsed_ms,
+    )
+
+
+def _not_possible(reason: str) -> Warn:
+    return Warn(code=WarningCode.SCRUB_NOT_POSSIBLE, message=f"The answer could not be scrubbed as usual: {reason}.")

@@ -1,0 +1,1 @@
+"""The daemon: the composition root and what it needs to start, run and stop as a well-behaved service."""

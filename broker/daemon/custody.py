@@ -1,0 +1,65 @@
+"""Custody: the vault as the pipeline and the executor see it.
+
+A lease keeps a credential's value for work in flight, so that a lock in between neither breaks that work nor leaves
+its answer unscrubbed; it ends with the work.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from broker.contract.reasons import VaultState
+from broker.core.credential import CredentialSecret
+from broker.core.scrub import SecretSet, secret_set
+from broker.vault import Vault
+
+
+class Custody:
+    """Implements ports.Vault and ports.SecretStore over one vault."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._leased: dict[tuple[str, int], tuple[CredentialSecret, SecretSet, int]] = {}
+        self._sets: dict[tuple[str, int], SecretSet] = {}  # costly to build; dropped at lock
+
+    @property
+    def state(self) -> VaultState:
+        return self._vault.state
+
+    @property
+    def term(self) -> int:
+        return self._vault.term
+
+    def credential_version(self, name: str) -> int | None:
+        return self._vault.credential_version(name)
+
+    def covers(self, name: str, url: str) -> bool:
+        return self._vault.covers(name, url)
+
+    def secret_of(self, name: str, version: int) -> CredentialSecret:
+        """The value that is on lease. Raises LookupError where no work in flight holds it."""
+        return self._leased[(name, version)][0]
+
+    def forget(self) -> None:
+        """At lock: drop what no work in flight holds."""
+        self._sets.clear()
+
+    @contextmanager
+    def lease(self, name: str, version: int) -> Iterator[SecretSet]:
+        """Hold a credential for one piece of work. Raises VaultError where the vault has locked meanwhile."""
+        key = (name, version)
+        held = self._leased.get(key)
+        if held is None:
+            secret = self._vault.secret_of(name, version)
+            if key not in self._sets:
+                self._sets[key] = secret_set(secret)
+            held = (secret, self._sets[key], 0)
+        secret, secrets, holders = held
+        self._leased[key] = (secret, secrets, holders + 1)
+        try:
+            yield secrets
+        finally:
+            secret, secrets, holders = self._leased[key]
+            if holders == 1:
+                del self._leased[key]
+            else:
+                self._leased[key] = (secret, secrets, holders - 1)

@@ -1,0 +1,202 @@
+"""The engine behind agent.sock: the pipeline, the reconciler, and a guard so that no fault of ours is left unsaid."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from broker.approvals.desk import Desk
+from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
+from broker.contract.result import GateReport
+from broker.contract.wire import JsonObject
+from broker.core import reply
+from broker.core.gate import Refusal, frozen_refusal, vault_refusal
+from broker.core.identity import Caller
+from broker.core.ledger import Attempt, change_key
+from broker.core.policy.evaluate import evaluate
+from broker.core.policy.explain import described
+from broker.core.policy.model import Allow, Ask, Deny
+from broker.core.reply import Frame, Result, Unrecorded
+from broker.core.resolve import HttpAsk, Invalid, resolve
+from broker.operations.ledger import LedgerError, LedgerStore
+from broker.operations.reconcile import Errand, Reconciler
+from broker.pipeline import Pipeline, Received
+from broker.ports import Clock, PolicySource, Vault
+from broker.server.agent_routes import Action, new_correlation_id
+from broker.server.runs import RunTable
+from broker.server.sessions import SessionRegistry
+
+LOG = logging.getLogger("doorward.engine")
+
+
+class PipelineEngine:
+    """Implements agent_routes.Engine."""
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        reconciler: Reconciler,
+        ledger: LedgerStore,
+        runs: RunTable,
+        desk: Desk,
+        sessions: SessionRegistry,
+        policies: PolicySource,
+        vault: Vault,
+        clock: Clock,
+    ) -> None:
+        self._pipeline = pipeline
+        self._reconciler = reconciler
+        self._ledger = ledger
+        self._runs = runs
+        self._desk = desk
+        self._sessions = sessions
+        self._policies = policies
+        self._vault = vault
+        self._clock = clock
+
+    async def perform(self, action: Action) -> JsonObject:
+        received = Received(
+            correlation_id=action.correlation_id,
+            caller=action.caller,
+            ask=action.ask,
+            body_digest=action.body_digest,
+            request_id=action.request_id,
+            says=action.says,
+            previous_correlation_id=action.previous_correlation_id,
+        )
+        return await self._guarded(action.correlation_id, lambda: self._pipeline.perform(received))
+
+    async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject:
+        """Settle what is in doubt for the anchor that made it."""
+        return await self._settle(correlation_id, target, caller, anchor_id=caller.anchor.id)
+
+    async def reconcile_for_human(self, target: str, caller: Caller) -> JsonObject:
+        """The same read-back at a human's word; it passes the policy as an unidentified caller's request."""
+        correlation_id = new_correlation_id(self._clock.now_ms())
+        return await self._settle(correlation_id, target, caller, anchor_id=None)
+
+    async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None:
+        return await self._reconciler.attempt(correlation_id, anchor_id=caller.anchor.id)
+
+    def withdraw(self, correlation_id: str) -> bool:
+        return self._desk.withdraw(correlation_id)
+
+    async def explain(self, caller: Caller, ask: HttpAsk) -> JsonObject:
+        """What would happen to the request now. Nothing is sent, counted or asked."""
+        refusal = self._refused_now()
+        if refusal is not None:
+            return _told("deny", code=refusal.code, message=refusal.message)
+        policy = self._policies.current()
+        frozen = resolve(policy, ask)
+        if isinstance(frozen, Invalid):
+            return _told("invalid", code=frozen.code, message=frozen.message)
+        decision = evaluate(policy, caller, frozen)
+        about: JsonObject = {"operation": frozen.operation, "effect": frozen.effect.value}
+        unfit = None if isinstance(decision, Deny) else self._pipeline.unfit(frozen)
+        if unfit is not None:
+            return _told("deny", about, code=unfit.code, message=unfit.message)
+        key = change_key(frozen)
+        if key is not None and await self._ledger.doubts(key):
+            message = "The same change is in doubt from an earlier attempt; it would be refused until that is settled."
+            return _told("deny", about, code="in_doubt", message=message)
+        about = {**about, "gate": described(decision)["decision"], "rules": list(decision.rules)}
+        match decision:
+            case Allow():
+                return _told("allow", about, message="It would be sent without asking.")
+            case Deny(code=code):
+                return _told("deny", about, code=code, message="The policy does not allow it to this agent.")
+            case Ask():
+                scope = "each time" if decision.per_call else "once in this session"
+                return _told("ask", about, message=f"A human would be asked {scope}.", card=True)
+
+    def _refused_now(self) -> Refusal | None:
+        if self._sessions.frozen:
+            return frozen_refusal()
+        if self._vault.state is not VaultState.READY:
+            return vault_refusal(self._vault.state)
+        return None
+
+    async def _settle(self, correlation_id: str, target: str, caller: Caller, *, anchor_id: str | None) -> JsonObject:
+        refusal = self._refused_now()
+        gate = GateReport(vault=self._vault.state)
+        attempt = None
+        if refusal is None:
+            attempt = await self._reconciler.attempt(target, anchor_id=anchor_id)
+        if attempt is None:
+            received = Received(
+                correlation_id=correlation_id,
+                caller=caller,
+                ask=refusal or _unknown(),
+                body_digest="",
+                previous_correlation_id=target,
+            )
+            return await self._guarded(correlation_id, lambda: self._pipeline.perform(received))
+        errand = Errand(correlation_id=correlation_id, attempt=attempt, gate=gate)
+
+        async def read_again(ask: HttpAsk, previous: str) -> JsonObject:
+            action = Action(
+                correlation_id=new_correlation_id(self._clock.now_ms()),
+                caller=caller,
+                ask=ask,
+                body_digest="",
+                previous_correlation_id=previous,
+            )
+            run = self._runs.start(
+                action.correlation_id, caller.anchor.id, lambda: self.perform(action), parent=correlation_id
+            )
+            await run.ended.wait()
+            return run.envelope or _internal(action.correlation_id, sent=run.sent)
+
+        return await self._guarded(correlation_id, lambda: self._reconciler.settle(errand, read_again))
+
+    async def _guarded(self, correlation_id: str, work: Callable[[], Awaitable[Result | Unrecorded]]) -> JsonObject:
+        """The envelope of the work; a fault of ours becomes an honest one instead of a silence."""
+        try:
+            return (await work()).envelope
+        except Exception:  # whatever it is, the agent is told what is known of the far side
+            LOG.exception("a request could not be finished", extra={"correlation_id": correlation_id})
+            sent = self._runs.was_sent(correlation_id)
+            envelope = _internal(correlation_id, sent=sent)
+            with suppress(LedgerError):  # an attempt that can't be closed is found in doubt at the next start
+                await self._ledger.finish(correlation_id, in_doubt=sent, envelope=envelope)
+            return envelope
+
+
+def _internal(correlation_id: str, *, sent: bool) -> JsonObject:
+    refusal = Refusal(
+        category=Category.BROKER_UNAVAILABLE,
+        code="internal",
+        retry=Retry.RECONCILE_FIRST if sent else Retry.AFTER_HUMAN,
+        message="The broker met a fault of its own after the request may have been sent; it may have happened."
+        if sent
+        else "The broker met a fault of its own; nothing was sent. A human has to run: doorward doctor",
+        remote_effect=RemoteEffect.UNKNOWN if sent else RemoteEffect.NONE,
+    )
+    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
+
+
+def _unknown() -> Refusal:
+    return Refusal(
+        category=Category.INVALID_REQUEST,
+        code="unknown_correlation_id",
+        retry=Retry.NEVER,
+        message="There is no such request of this caller's. Only the process that asked may reconcile it.",
+    )
+
+
+def _told(
+    decision: str, about: JsonObject | None = None, *, message: str, code: str | None = None, card: bool = False
+) -> JsonObject:
+    more = about or {}
+    return {
+        "decision": decision,
+        "gate": more.get("gate"),
+        "code": code,
+        "rules": more.get("rules", []),
+        "operation": more.get("operation"),
+        "effect": more.get("effect"),
+        "evidence": [],
+        "card": card,
+        "trace": [],
+        "message": message,
+    }

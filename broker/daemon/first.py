@@ -1,0 +1,86 @@
+"""First time: make the audit log, the vault and their pin in an empty state directory, and refuse a used one.
+
+Takes keys that a client derived; never a passphrase. Talks JSON over standard input and output.
+"""
+
+import base64
+import sys
+
+from broker.audit import AuditError
+from broker.audit.create import create_log
+from broker.audit.pin import AuditPaths
+from broker.audit.writer import AuditWriter
+from broker.client.places import Places
+from broker.contract.kdf import KdfError, KdfParams
+from broker.contract.wire import JsonObject, WireError, dump, parse_object
+from broker.core.events import AuditEvent, EventName
+from broker.core.secret import Secret
+from broker.daemon import statehold
+from broker.daemon.clocks import SystemClock
+from broker.daemon.statehold import StateError
+from broker.vault import Vault, VaultError
+
+FIELDS = {"kek_b64", "kdf", "approver_public_key_b64"}
+
+
+class FirstError(Exception):
+    """Nothing was made. `code` is stable."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def run(places: Places) -> int:
+    """Read the request, make the state, print `{"log_id": ...}` or `{"error": ...}`."""
+    try:
+        answer: JsonObject = {"log_id": make(places, parse_object(sys.stdin.buffer.read(65_536)))}
+        code = 0
+    except (FirstError, WireError, StateError, AuditError, VaultError) as error:
+        kind = error.code if isinstance(error, FirstError) else "failed"
+        answer, code = {"error": {"code": kind, "message": str(error)}}, 1
+    sys.stdout.buffer.write(dump(answer) + b"\n")
+    sys.stdout.buffer.flush()
+    return code
+
+
+def make(places: Places, request: JsonObject) -> str:
+    """The log id of the new state. Raises FirstError where there is one already."""
+    if set(request) != FIELDS:
+        raise FirstError("schema", f"the request holds exactly: {', '.join(sorted(FIELDS))}")
+    try:
+        kdf = KdfParams.from_json(request["kdf"])
+    except KdfError as error:
+        raise FirstError("schema", str(error)) from None
+    statehold.prepare(places)
+    statehold.hold(places)
+    if places.vault.exists() or places.pin.exists():
+        raise FirstError("exists", f"there is a vault in {places.data} already; it was left as it is")
+    clock = SystemClock()
+    made = create_log(places.audit, places.anchor_head, places.pin, places.seeds, clock=clock.now_ms)
+    Vault.create(
+        places.vault,
+        kek=Secret(_bytes(request, "kek_b64")),
+        kdf=kdf,
+        log_id=made.log_id,
+        audit_sk=made.audit_sk,
+        root_seed=made.root_seed,
+        approver_public_key=_bytes(request, "approver_public_key_b64"),
+        now_ms=clock.now_ms(),
+    )
+    paths = AuditPaths(directory=places.audit, pin=places.pin, anchor=places.anchor_head, seeds=places.seeds)
+    writer = AuditWriter.open(paths, clock=clock.now_ms)
+    try:
+        for name in (EventName.VAULT_CREATED, EventName.APPROVER_ENROLLED):
+            writer.append_blocking(AuditEvent(name=name, at_ms=clock.now_ms()))
+    finally:
+        writer.close()
+    return made.log_id
+
+
+def _bytes(request: JsonObject, name: str) -> bytes:
+    value = request[name]
+    try:
+        return base64.b64decode(value if isinstance(value, str) else "", validate=True)
+    except ValueError:
+        raise FirstError("schema", f"{name} is not base64") from None

@@ -1,0 +1,58 @@
+"""Everything the Office works with, built once by main.py. A list of parts and nothing else."""
+
+from dataclasses import dataclass
+
+from broker.approvals.desk import Desk
+from broker.audit.pin import AuditPaths, Pin
+from broker.audit.writer import AuditWriter
+from broker.client.places import Places
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core.events import AuditEvent, EventName
+from broker.daemon.clocks import SystemClock
+from broker.daemon.custody import Custody
+from broker.daemon.engine import PipelineEngine
+from broker.daemon.journal import Journal
+from broker.daemon.rulebook import Rulebook
+from broker.executors.https.client import HttpsExecutor
+from broker.operations.ledger import LedgerStore
+from broker.ports import AuditUnwritable
+from broker.server.challenges import Challenges
+from broker.server.events import EventHub
+from broker.server.faults import ControlError
+from broker.server.runs import RunTable
+from broker.server.sessions import SessionRegistry
+from broker.vault import Vault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premises:
+    places: Places
+    audit_paths: AuditPaths
+    pin: Pin
+    writer: AuditWriter
+    journal: Journal
+    vault: Vault
+    custody: Custody
+    rulebook: Rulebook
+    ledger: LedgerStore
+    executor: HttpsExecutor
+    sessions: SessionRegistry
+    desk: Desk
+    runs: RunTable
+    hub: EventHub
+    challenges: Challenges
+    engine: PipelineEngine
+    clock: SystemClock
+    version: str
+
+    async def record(self, name: EventName, /, **fields: JsonValue) -> None:
+        """Append an event of the daemon's own, durably. Raises ControlError where it can't be."""
+        try:
+            await self.journal.append(AuditEvent(name=name, at_ms=self.clock.now_ms(), fields=fields))
+        except AuditUnwritable as cause:
+            raise ControlError("audit_unwritable", str(cause)) from None
+
+    def changed(self, what: str = "status", **about: JsonValue) -> None:
+        """Tell the listeners of control.sock that something is to be looked at again."""
+        data: JsonObject = about
+        self.hub.publish(what, data)

@@ -1,0 +1,80 @@
+"""The listening sockets: systemd's where it hands them over, else our own; a stale one is replaced, a live one never.
+
+Also tells systemd how far the daemon is, where it asks to be told.
+"""
+
+import errno
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from broker.daemon.statehold import StateError
+
+FIRST_DESCRIPTOR = 3
+BACKLOG = 256
+
+
+def inherited(environ: dict[str, str]) -> dict[str, socket.socket]:
+    """Sockets that systemd passed, by the names of their units' FileDescriptorName; taken out of the environment."""
+    pid, count, names = (environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"))
+    if pid != str(os.getpid()) or not count.isdecimal():
+        return {}
+    named = names.split(":")
+    passed: dict[str, socket.socket] = {}
+    for offset in range(int(count)):
+        descriptor = FIRST_DESCRIPTOR + offset
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional-only
+        name = named[offset] if offset < len(named) else ""
+        passed[name.removesuffix(".sock")] = socket.socket(fileno=descriptor)
+    return passed
+
+
+def listen(path: str, *, mode: int = 0o600) -> socket.socket:
+    """A listening Unix socket at the path. Raises StateError where somebody listens there, or it is no socket."""
+    _clear_stale(Path(path))
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    before = os.umask(0o177)
+    try:
+        listener.bind(path)
+        Path(path).chmod(mode)
+        listener.listen(BACKLOG)
+    except OSError as cause:
+        listener.close()
+        raise StateError(f"the socket {path} can't be made: {cause.strerror}") from cause
+    finally:
+        os.umask(before)
+    listener.setblocking(False)  # noqa: FBT003 - positional-only
+    return listener
+
+
+def _clear_stale(path: Path) -> None:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise StateError(f"{path} is no socket; move it away")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(str(path))
+        except OSError as cause:
+            if cause.errno not in {errno.ECONNREFUSED, errno.ENOENT}:
+                raise StateError(f"the socket {path} is in use or can't be tried: {cause.strerror}") from cause
+        else:
+            raise StateError(f"somebody listens on {path} already. See: doorward status")
+    with suppress(FileNotFoundError):
+        path.unlink()
+
+
+def notify(environ: dict[str, str], state: str) -> None:
+    """Tell systemd (`READY=1`, `STOPPING=1`, `STATUS=...`); says nothing where nobody asked."""
+    address = environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):
+        sender.settimeout(2.0)
+        sender.connect("\0" + address[1:] if address.startswith("@") else address)
+        sender.sendall(state.encode())

@@ -1,0 +1,57 @@
+"""Hold on the state directory: directories of this user's alone, and one daemon at a time.
+
+A second daemon is refused with the pid of the first; the hold ends with the process, however that ends.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from broker.client.places import Places
+
+
+class StateError(Exception):
+    """The state directory can't be used. The message names the place and what to do."""
+
+
+def prepare(places: Places) -> None:
+    """Make the directories of a new installation, and refuse ones that others may write to."""
+    for directory in (places.config, places.policies, places.data, places.runtime, places.anchor):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check(directory)
+    for socket in (places.agent_socket, places.control_socket):
+        if len(os.fsencode(socket)) > 107:
+            raise StateError(
+                f"the socket path {socket} is longer than 107 bytes; set DOORWARD_HOME to a shorter directory"
+            )
+
+
+def hold(places: Places) -> int:
+    """Take the state directory; returns the descriptor that holds it. Raises StateError naming who has it."""
+    try:
+        descriptor = os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as cause:
+        raise StateError(f"{places.lock} can't be opened: {cause.strerror}") from cause
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as cause:
+        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(descriptor)
+        if cause.errno not in {errno.EAGAIN, errno.EACCES}:
+            raise StateError(f"{places.lock} can't be locked: {cause.strerror}") from cause
+        raise StateError(f"another doorward (pid {holder}) uses this state directory. See: doorward status") from cause
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+    return descriptor
+
+
+def _check(directory: Path) -> None:
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise StateError(f"{directory} is a link or no directory; doorward does not follow links there")
+    if status.st_uid != os.geteuid():
+        raise StateError(f"{directory} belongs to uid {status.st_uid}; it has to be yours")
+    if stat.S_IMODE(status.st_mode) & 0o022:
+        raise StateError(f"{directory} can be written by others; run: chmod go-w {directory}")

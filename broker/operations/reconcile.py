@@ -1,0 +1,233 @@
+"""Reconciling: an outcome in doubt is settled by the declared read-back, or stays in doubt and says so.
+
+The read-back is a request like any other: it passes every gate and has a trail of its own. Its answer decides only
+by the match that the operation declares; "none found" proves absence only where the answer is known to be complete.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.contract.result import GateReport
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core import reply
+from broker.core.events import AuditEvent, EventName
+from broker.core.gate import Refusal
+from broker.core.ledger import Attempt, AttemptState
+from broker.core.policy.model import ReadBack
+from broker.core.predicate import PredicateError, answer_view, compile_selection, selected
+from broker.core.reply import Frame, Result, Unrecorded
+from broker.core.resolve import HttpAsk
+from broker.operations.ledger import LedgerStore
+from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource
+
+NOT_BEFORE_MAX_S = 30
+GATES = frozenset(
+    {
+        Category.VAULT_LOCKED,
+        Category.BROKER_UNAVAILABLE,
+        Category.SESSION_DENIED,
+        Category.CALL_DENIED,
+        Category.APPROVAL_TIMEOUT,
+        Category.APPROVAL_PENDING,
+    }
+)
+_ARGUMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """One reconcile: its own id, the attempt in doubt, and on whose behalf."""
+
+    correlation_id: str
+    attempt: Attempt
+    gate: GateReport
+
+
+ReadAgain = Callable[[HttpAsk, str], Awaitable[JsonObject]]
+"""Performs the read-back as a request of the caller's, and returns its envelope."""
+
+
+class Reconciler:
+    """Settles attempts in doubt. `perform` is the pipeline on the caller's behalf."""
+
+    def __init__(self, *, ledger: LedgerStore, policies: PolicySource, audit: AuditLog, clock: Clock) -> None:
+        self._ledger = ledger
+        self._policies = policies
+        self._audit = audit
+        self._clock = clock
+
+    async def attempt(self, correlation_id: str, *, anchor_id: str | None) -> Attempt | None:
+        """The attempt, for the anchor that made it (None: for a human)."""
+        found = await self._ledger.by_id(correlation_id)
+        if found is None or anchor_id not in {None, found.anchor_id}:
+            return None
+        return found
+
+    async def settle(self, errand: Errand, read_again: ReadAgain) -> Result | Unrecorded:
+        """Read back and judge. The answer has an envelope of its own."""
+        attempt = errand.attempt
+        frame = Frame(
+            correlation_id=errand.correlation_id,
+            operation=attempt.operation,
+            previous_correlation_id=attempt.correlation_id,
+        )
+        try:
+            if attempt.state is not AttemptState.IN_DOUBT:
+                return await self._told_already(errand)
+            self._post(EventName.RECONCILE_STARTED, errand, {})
+            read_back = self._declared(attempt)
+            if read_back is None:
+                return await self._end(errand, reply.refused(frame, _nothing_can(attempt), errand.gate).to_json())
+            envelope = await self._judge(errand, frame, read_back, read_again)
+            return await self._end(errand, envelope)
+        except AuditUnwritable:
+            return Unrecorded(envelope=reply.unrecorded(frame, errand.gate, dispatched=False).to_json())
+
+    async def _told_already(self, errand: Errand) -> Result:
+        settlement = await self._ledger.settlement(errand.attempt.correlation_id)
+        envelope = settlement or errand.attempt.envelope or reply.crashed(errand.attempt)
+        receipt = await self._audit.append(
+            self._event(EventName.ACTION_RESULT, errand, {"recorded": errand.attempt.correlation_id})
+        )
+        return reply.replayed(envelope, receipt)
+
+    async def _judge(self, errand: Errand, frame: Frame, read_back: ReadBack, read_again: ReadAgain) -> JsonObject:
+        attempt = errand.attempt
+        await self._not_before(attempt, read_back)
+        answer = await read_again(
+            HttpAsk(
+                service=attempt.service,
+                operation=read_back.operation,
+                args={name: _filled(value, attempt) for name, value in read_back.args.items()},
+            ),
+            attempt.correlation_id,
+        )
+        category = Category(str(answer["category"]))
+        if category not in {Category.SUCCESS, Category.PARTIAL}:
+            return _not_read(frame, attempt, answer, errand.gate)
+        found = _matches(read_back, attempt, answer)
+        envelope = reply.reconciled(
+            frame,
+            errand.gate,
+            matches=found,
+            complete=category is Category.SUCCESS and _complete(answer),
+            code=_former_code(attempt),
+        )
+        if envelope.category is not Category.OUTCOME_UNKNOWN:
+            self._post(EventName.RECONCILE_SETTLED, errand, reply.audit_fields(envelope))
+            await self._ledger.settle(attempt.correlation_id, envelope.to_json())
+        return envelope.to_json()
+
+    async def _not_before(self, attempt: Attempt, read_back: ReadBack) -> None:
+        """Give an index of the provider's the declared time to catch up."""
+        age_ms = self._clock.now_ms() - attempt.started_at_ms
+        left_s = min(NOT_BEFORE_MAX_S, read_back.not_before_s) - age_ms / 1000
+        if left_s > 0:
+            await asyncio.sleep(left_s)
+
+    def _declared(self, attempt: Attempt) -> ReadBack | None:
+        service = self._policies.current().services.get(attempt.service)
+        if service is None:
+            return None
+        operation = service.operations.get(attempt.operation.removeprefix(f"{attempt.service}."))
+        return None if operation is None else operation.reconcile
+
+    async def _end(self, errand: Errand, envelope: JsonObject) -> Result:
+        fields = {name: envelope[name] for name in ("status", "category", "code", "retry", "remote_effect")}
+        receipt = await self._audit.append(
+            self._event(
+                EventName.ACTION_RESULT, errand, {**fields, "previous_correlation_id": errand.attempt.correlation_id}
+            )
+        )
+        return Result(envelope=envelope, receipt=receipt)
+
+    def _post(self, name: EventName, errand: Errand, fields: JsonObject) -> None:
+        self._audit.post(self._event(name, errand, {"of": errand.attempt.correlation_id, **fields}))
+
+    def _event(self, name: EventName, errand: Errand, fields: JsonObject) -> AuditEvent:
+        return AuditEvent(name=name, at_ms=self._clock.now_ms(), correlation_id=errand.correlation_id, fields=fields)
+
+
+def settled_by_human(attempt: Attempt, *, correlation_id: str, applied: bool) -> JsonObject:
+    """What a later question about the attempt is told after a human's signed word."""
+    frame = Frame(
+        correlation_id=correlation_id,
+        operation=attempt.operation,
+        previous_correlation_id=attempt.correlation_id,
+    )
+    envelope = reply.reconciled(frame, GateReport(), matches=1 if applied else 0, complete=True, code="unrecorded")
+    message = f"A human settled it: the change was {'applied' if applied else 'not applied'}."
+    return {**envelope.to_json(), "message": message}
+
+
+def _filled(value: JsonValue, attempt: Attempt) -> JsonValue:
+    """Fill `{argument}` from the attempt's own arguments; a value that is one argument keeps its type."""
+    if not isinstance(value, str):
+        return value
+    whole = _ARGUMENT.fullmatch(value)
+    if whole is not None:
+        return attempt.args.get(whole[1])
+    return _ARGUMENT.sub(lambda name: str(attempt.args.get(name[1], "")), value)
+
+
+def _matches(read_back: ReadBack, attempt: Attempt, answer: JsonObject) -> int | None:
+    """How many objects of the answer are ours; None where that can't be told."""
+    http = answer["http"]
+    if not isinstance(http, Mapping) or "body_json" not in http:
+        return None
+    status = http["status"]
+    view = answer_view(status=status if isinstance(status, int) else 0, json=http["body_json"])
+    try:
+        found = selected(compile_selection(read_back.match, {**attempt.args}), view)
+    except PredicateError:
+        return None
+    return None if found is None else len(found)
+
+
+def _complete(answer: JsonObject) -> bool:
+    completeness = answer["completeness"]
+    return isinstance(completeness, Mapping) and completeness["complete"] is True
+
+
+def _former_code(attempt: Attempt) -> str:
+    told = attempt.envelope
+    if told is not None and told.get("category") == Category.OUTCOME_UNKNOWN.value:
+        return str(told["code"])
+    return "unrecorded"
+
+
+def _not_read(frame: Frame, attempt: Attempt, answer: JsonObject, gate: GateReport) -> JsonObject:
+    """The read-back did not come to an answer. A gate's no is told as it is; any other end leaves the doubt."""
+    category = Category(str(answer["category"]))
+    if category in GATES:
+        refusal = Refusal(
+            category=category,
+            code=str(answer["code"]),
+            retry=Retry(str(answer["retry"])),
+            message=f"The read-back was not sent, so the change stays in doubt. {answer['message']}"[:300],
+        )
+        told = reply.refused(frame, refusal, gate).to_json()
+        return {**told, "gate": answer["gate"], "retry_after_s": answer["retry_after_s"], "next": answer["next"]}
+    refusal = Refusal(
+        category=Category.OUTCOME_UNKNOWN,
+        code=_former_code(attempt),
+        retry=Retry.AFTER_HUMAN,
+        message=f"The read-back failed ({category.value}), so it stays unknown whether the change was applied.",
+        remote_effect=RemoteEffect.UNKNOWN,
+        next_command=f"doorward operations settle {attempt.correlation_id} --as applied|not_applied",
+    )
+    return {**reply.refused(frame, refusal, gate).to_json(), "gate": answer["gate"]}
+
+
+def _nothing_can(attempt: Attempt) -> Refusal:
+    return Refusal(
+        category=Category.OUTCOME_UNKNOWN,
+        code=_former_code(attempt),
+        retry=Retry.AFTER_HUMAN,
+        message="No read-back is declared for this operation, so nothing can settle it by itself. A human has to look.",
+        remote_effect=RemoteEffect.UNKNOWN,
+        next_command=f"doorward operations settle {attempt.correlation_id} --as applied|not_applied",
+    )

@@ -1,0 +1,364 @@
+"""agent.sock: what agents may ask for. Every answer but 404 is an envelope or a plain document about the caller.
+
+Nothing here decides about a request, and nothing here can approve, add or change anything.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp import web
+
+from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
+from broker.contract.result import GateReport
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core import reply
+from broker.core.gate import Refusal, session_ended, vault_refusal
+from broker.core.identity import UNIDENTIFIED, Caller, Span, identify, may_anchor
+from broker.core.ledger import Attempt
+from broker.core.policy.overview import Opening, could_open
+from broker.core.reply import Frame
+from broker.core.resolve import HttpAsk
+from broker.ports import Clock, PolicySource, Vault
+from broker.server import faults
+from broker.server.connections import Connections
+from broker.server.peer import PeerError
+from broker.server.runs import Overloaded, RunTable
+from broker.server.sessions import SessionRegistry
+from broker.server.shapes import ShapeError, UnreadableError, http_ask, read_body
+
+BODY_MAX = 1 << 20
+READ_S = 30.0
+WAIT_S = 150.0
+RUNS_PER_ANCHOR = 512
+ONE_SHOT_AGENT = "doorward-cli"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """A request of an agent's, ready for the pipeline."""
+
+    correlation_id: str
+    caller: Caller
+    ask: HttpAsk | Refusal
+    body_digest: str
+    request_id: str | None = None
+    says: str | None = None
+    previous_correlation_id: str | None = None
+
+
+class Engine(Protocol):
+    """What performs: the pipeline and the reconciler behind it."""
+
+    async def perform(self, action: Action) -> JsonObject: ...
+    async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject: ...
+    async def explain(self, caller: Caller, ask: HttpAsk) -> JsonObject: ...
+    async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None: ...
+    def withdraw(self, correlation_id: str) -> bool: ...
+
+
+def new_correlation_id(now_ms: int) -> str:
+    return f"op_{now_ms:012x}{secrets.token_hex(16)}"
+
+
+class AgentApi:
+    """The handlers of agent.sock."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        connections: Connections,
+        sessions: SessionRegistry,
+        runs: RunTable,
+        policies: PolicySource,
+        vault: Vault,
+        clock: Clock,
+        version: str,
+        openapi: Callable[[], JsonObject],
+        schema: Callable[[str], JsonObject | None],
+    ) -> None:
+        self._engine = engine
+        self._connections = connections
+        self._sessions = sessions
+        self._runs = runs
+        self._policies = policies
+        self._vault = vault
+        self._clock = clock
+        self._version = version
+        self._openapi = openapi
+        self._schema = schema
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/v1/health", self.health),
+            web.get("/v1/openapi.json", self.openapi),
+            web.get("/v1/schemas/{name}", self.schemas),
+            web.get("/v1/session", self.session),
+            web.post("/v1/session", self.open_session),
+            web.get("/v1/services", self.services),
+            web.post("/v1/http", self.http),
+            web.post("/v1/reconcile", self.reconcile),
+            web.post("/v1/explain", self.explain),
+            web.get("/v1/results/{correlation_id}", self.result),
+            web.delete("/v1/results/{correlation_id}", self.cancel),
+        ]
+
+    async def health(self, _: web.Request) -> web.Response:
+        return faults.json_answer({"status": "ok", "version": self._version, "vault": self._vault.state.value})
+
+    async def openapi(self, _: web.Request) -> web.Response:
+        return faults.json_answer(self._openapi())
+
+    async def schemas(self, request: web.Request) -> web.Response:
+        found = self._schema(request.match_info["name"].removesuffix(".json"))
+        if found is None:
+            raise web.HTTPNotFound
+        return faults.json_answer(found)
+
+    async def session(self, request: web.Request) -> web.Response:
+        caller = self._caller(request)
+        return faults.json_answer(self._about(caller))
+
+    async def open_session(self, request: web.Request) -> web.Response:
+        document = await self._read(request, "session-request")
+        claimed = document.get("ancestor_pid")
+        label = document.get("label")
+        caller = self._caller(request, claimed=(claimed,) if isinstance(claimed, int) else ())
+        if document.get("tree") is True:
+            process = caller.peer.process
+            if not may_anchor(process) or not self._sessions.declare_tree(process):
+                raise _Answer(faults.refused(session_ended()))
+            caller = self._caller(request)
+        if self._vault.state is VaultState.READY and not self._sessions.frozen:
+            entered = self._sessions.enter(caller, span=caller.span, label=label if isinstance(label, str) else None)
+            if isinstance(entered, Refusal):
+                raise _Answer(faults.refused(entered))
+        return faults.json_answer(self._about(caller))
+
+    async def services(self, request: web.Request) -> web.Response:
+        caller = self._caller(request)
+        reach: JsonValue = []
+        if self._vault.state is VaultState.READY:
+            reach = _reach(could_open(self._policies.current(), caller.agent))
+        return faults.json_answer({"vault": self._vault.state.value, "services": reach})
+
+    async def http(self, request: web.Request) -> web.Response:
+        caller = self._caller(request)
+        raw = await self._raw(request)
+        correlation_id = new_correlation_id(self._clock.now_ms())
+        document: JsonObject = {}
+        ask: HttpAsk | Refusal
+        try:
+            document = read_body(raw, "http-request", max_bytes=BODY_MAX)
+            ask = http_ask(document)
+        except UnreadableError as cause:
+            ask = faults.unreadable(str(cause))
+        except ShapeError as cause:
+            ask = faults.misshapen(str(cause))
+        wait_s = _seconds(document.get("wait_s"), WAIT_S)
+        if wait_s == 0 and caller.span is Span.CONNECTION and _one_shot(request):
+            ask = faults.misshapen(
+                "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
+            )
+        request_id, reason = document.get("request_id"), document.get("reason")
+        action = Action(
+            correlation_id=correlation_id,
+            caller=caller,
+            ask=ask,
+            body_digest="sha256:" + hashlib.sha256(raw).hexdigest(),
+            request_id=request_id if isinstance(request_id, str) else None,
+            says=reason if isinstance(reason, str) else None,
+        )
+        return await self._run(action.correlation_id, caller, lambda: self._engine.perform(action), wait_s)
+
+    async def reconcile(self, request: web.Request) -> web.Response:
+        caller = self._caller(request)
+        document = await self._read(request, "reconcile-request")
+        target = str(document["correlation_id"])
+        correlation_id = new_correlation_id(self._clock.now_ms())
+        return await self._run(
+            correlation_id,
+            caller,
+            lambda: self._engine.reconcile(correlation_id, target, caller),
+            _seconds(document.get("wait_s"), WAIT_S),
+        )
+
+    async def explain(self, request: web.Request) -> web.Response:
+        caller = self._caller(request)
+        document = await self._read(request, "explain-request")
+        asked = document.get("request")
+        told = await self._engine.explain(caller, http_ask(asked if isinstance(asked, dict) else {}))
+        return faults.json_answer(told)
+
+    async def result(self, request: web.Request) -> web.Response:
+        caller = self._caller(request)
+        correlation_id = request.match_info["correlation_id"]
+        run = self._runs.find(correlation_id, caller.anchor.id)
+        if run is not None:
+            return faults.envelope_answer(await self._runs.wait(run, _wait_of(request)))
+        if self._vault.state is not VaultState.READY:
+            raise _Answer(faults.refused(vault_refusal(self._vault.state)))
+        attempt = await self._engine.recorded(correlation_id, caller)
+        if attempt is None:
+            raise _Answer(faults.refused(faults.unknown_correlation()))
+        return faults.envelope_answer(attempt.envelope or reply.crashed(attempt))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """Before dispatch the request is withdrawn; after it the answer says that nothing can be undone."""
+        caller = self._caller(request)
+        run = self._runs.find(request.match_info["correlation_id"], caller.anchor.id)
+        if run is None:
+            raise _Answer(faults.refused(faults.unknown_correlation()))
+        if run.envelope is None and not self._engine.withdraw(run.correlation_id):
+            raise _Answer(_sent_already(run.correlation_id))
+        return faults.envelope_answer(await self._runs.wait(run, WAIT_S))
+
+    async def _run(
+        self, correlation_id: str, caller: Caller, work: Callable[[], Awaitable[JsonObject]], wait_s: float
+    ) -> web.Response:
+        if self._runs.active_of(caller.anchor.id) >= RUNS_PER_ANCHOR:
+            raise _Answer(faults.refused(faults.local_limit()))
+        try:
+            run = self._runs.start(correlation_id, caller.anchor.id, work)
+        except Overloaded:
+            raise _Answer(faults.refused(faults.overloaded())) from None
+        return faults.envelope_answer(await self._runs.wait(run, wait_s))
+
+    def _caller(self, request: web.Request, *, claimed: tuple[int, ...] = ()) -> Caller:
+        try:
+            connection = self._connections.of(request)
+        except PeerError as cause:
+            raise _Answer(faults.refused(_no_peer(str(cause)))) from None
+        policy = self._policies.current()
+        return identify(
+            self._connections.facts(connection, policy),
+            agents=policy.agents,
+            holders=self._sessions.holders,
+            claimed=claimed,
+        )
+
+    async def _raw(self, request: web.Request) -> bytes:
+        if (request.content_length or 0) > BODY_MAX:
+            raise _Answer(faults.refused(faults.too_large(BODY_MAX)))
+        try:
+            async with asyncio.timeout(READ_S):
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise _Answer(faults.refused(faults.too_large(BODY_MAX))) from None
+        except TimeoutError:
+            raise _Answer(faults.refused(faults.unreadable("it did not arrive in time"))) from None
+
+    async def _read(self, request: web.Request, name: str) -> JsonObject:
+        try:
+            return read_body(await self._raw(request), name, max_bytes=BODY_MAX)
+        except UnreadableError as cause:
+            raise _Answer(faults.refused(faults.unreadable(str(cause)))) from None
+        except ShapeError as cause:
+            raise _Answer(faults.refused(faults.misshapen(str(cause)))) from None
+
+    def _about(self, caller: Caller) -> dict[str, JsonValue]:
+        view = self._sessions.find(caller)
+        policy = self._policies.current()
+        session: JsonValue = None
+        if view is not None:
+            session = {
+                "id": view.id,
+                "opened_at_ms": view.opened_at_ms,
+                "calls": view.calls,
+                "denied": view.denied,
+                "muted": view.muted,
+                "label": view.label,
+            }
+        return {
+            "agent": caller.agent,
+            "identified": caller.agent != UNIDENTIFIED,
+            "span": caller.span.value,
+            "anchor": {"pid": caller.anchor.pid, "exe": caller.program.exe},
+            "session": session,
+            "grants": [] if view is None else [dict(grant) for grant in self._sessions.grant_listing(view.id)],
+            "limits": {
+                "prompts_per_minute": policy.limits.prompts_per_minute,
+                "pending_cards": policy.limits.pending_cards,
+                "body_bytes": policy.limits.body_bytes,
+            },
+            "vault": self._vault.state.value,
+        }
+
+
+class _Answer(Exception):  # noqa: N818 - an envelope that ends the handling
+    """Ends a handler with this envelope."""
+
+    def __init__(self, envelope: JsonObject) -> None:
+        super().__init__()
+        self.envelope = envelope
+
+
+@web.middleware
+async def envelopes(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Turn every ending of a handler into an answer; what was not foreseen is logged and told as such."""
+    try:
+        return await handler(request)
+    except _Answer as answer:
+        return faults.envelope_answer(answer.envelope)
+    except web.HTTPException:
+        raise
+    except Exception:  # noqa: BLE001 - a fault of ours must not reach an agent as a traceback
+        faults.LOG.exception("agent request failed", extra={"route": request.path})
+        return faults.envelope_answer(faults.refused(faults.internal()))
+
+
+def _reach(openings: tuple[Opening, ...]) -> list[JsonValue]:
+    """Openings by service: declared operations one by one, ad hoc methods as a list."""
+    services: dict[str, dict[str, list[JsonValue]]] = {}
+    for opening in openings:
+        service = services.setdefault(opening.service, {"operations": [], "ad_hoc": []})
+        if opening.declared is None:
+            service["ad_hoc"].append(opening.method)
+        else:
+            told = opening.to_json()
+            del told["service"]
+            service["operations"].append(told)
+    return [{"service": name, **listed} for name, listed in services.items()]
+
+
+def _wait_of(request: web.Request) -> float:
+    try:
+        return min(600.0, max(0.0, float(request.query.get("wait_s", "0"))))
+    except ValueError:
+        raise _Answer(faults.refused(faults.misshapen("wait_s: a number of seconds was expected"))) from None
+
+
+def _seconds(value: JsonValue, otherwise: float) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
+
+
+def _one_shot(request: web.Request) -> bool:
+    return request.headers.get("user-agent", "").startswith(ONE_SHOT_AGENT)
+
+
+def _no_peer(why: str) -> Refusal:
+    return Refusal(
+        category=Category.SESSION_DENIED,
+        code="session_ended",
+        retry=Retry.NEVER,
+        message=f"It can't be told who asks: {why}."[:300],
+    )
+
+
+def _sent_already(correlation_id: str) -> JsonObject:
+    refusal = Refusal(
+        category=Category.OUTCOME_UNKNOWN,
+        code="still_running",
+        retry=Retry.AFTER_DELAY,
+        retry_after_s=2,
+        message="It was sent already and can't be undone. Ask for its result.",
+        remote_effect=RemoteEffect.UNKNOWN,
+        next_command=f"doorward result {correlation_id}",
+    )
+    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()

@@ -1,0 +1,344 @@
+"""control.sock: what humans do, as one table of routes that says for each what it needs.
+
+Agents' sessions are refused on all but the status; what widens needs an approver's signature; what is sealed needs a
+control session. Who asks and what was signed is checked here; the Office does what was asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aiohttp import web
+
+from broker.contract.statements import control_bytes, statement_bytes
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core.identity import UNIDENTIFIED, PeerFacts, identify
+from broker.ports import PolicySource
+from broker.server import faults
+from broker.server.challenges import NONCE_S, Challenges
+from broker.server.connections import Connections
+from broker.server.events import EventHub, TooManyListenersError
+from broker.server.faults import ControlError
+from broker.server.office import Office, Signed
+from broker.server.peer import PeerError
+from broker.server.sessions import SessionRegistry
+from broker.server.shapes import ShapeError, UnreadableError, decoded, read_body
+
+BODY_MAX = 1 << 18
+READ_S = 30.0
+
+
+class Need(StrEnum):
+    """What a route asks of its caller, beyond not being an agent."""
+
+    NOTHING = "nothing"
+    OPEN = "open"  # an agent may look too
+    SESSION = "session"  # a control session
+    SIGNATURE = "signature"  # a statement signed for this very verb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A request on control.sock after its caller was looked at."""
+
+    request: web.Request
+    peer: PeerFacts
+    process: Hashable
+    document: JsonObject
+    signed: Signed | None = None
+
+    @property
+    def name(self) -> str:
+        return self.request.match_info.get("id", "")
+
+
+Handler = Callable[[Asking], Awaitable[JsonValue]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    method: str
+    path: str
+    need: Need
+    schema: str
+    handler: Handler
+    verb: str | None = None
+
+
+class ControlApi:
+    """The routes of control.sock over an Office."""
+
+    def __init__(
+        self,
+        *,
+        office: Office,
+        connections: Connections,
+        sessions: SessionRegistry,
+        policies: PolicySource,
+        challenges: Challenges,
+        hub: EventHub,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._office = office
+        self._connections = connections
+        self._sessions = sessions
+        self._policies = policies
+        self._challenges = challenges
+        self._hub = hub
+        self._now_ms = now_ms
+
+    def table(self) -> list[Route]:
+        """Every route but the event feed, with what it needs."""
+        office = self._office
+        nothing, session, signature = Need.NOTHING, Need.SESSION, Need.SIGNATURE
+        return [
+            _route("GET", "/v1/status", Need.OPEN, self._status),
+            _route("GET", "/v1/openapi.json", nothing, self._openapi),
+            _route("GET", "/v1/nonce", nothing, self._nonce),
+            _route("POST", "/v1/control-session", nothing, self._open_session, "control-session"),
+            _route("POST", "/v1/unlock", nothing, self._unlock, "unlock"),
+            _route("POST", "/v1/lock", nothing, lambda _: office.lock()),
+            _route("POST", "/v1/freeze", nothing, lambda _: office.freeze()),
+            _route("POST", "/v1/thaw", signature, lambda ask: office.thaw(_signed(ask)), verb="thaw"),
+            _route("GET", "/v1/approvals", nothing, self._approvals),
+            _route("GET", "/v1/approvals/{id}", session, self._approval),
+            _route("POST", "/v1/approvals/{id}/decision", nothing, self._decide, "decision"),
+            _route("GET", "/v1/sessions", nothing, lambda _: office.sessions()),
+            _route("DELETE", "/v1/sessions/{id}", nothing, self._revoke),
+            _route("POST", "/v1/sessions/{id}/mute", nothing, lambda ask: office.mute(ask.name)),
+            _route("POST", "/v1/sessions/{id}/unmute", signature, self._unmute, verb="session.unmute"),
+            _route("GET", "/v1/grants", nothing, lambda _: office.grants()),
+            _route("DELETE", "/v1/grants/{id}", nothing, lambda ask: office.revoke_grant(ask.name)),
+            _route("GET", "/v1/credentials", session, lambda _: office.credentials()),
+            _route("POST", "/v1/credentials", signature, self._add_credential, verb="credential.add"),
+            _route("PUT", "/v1/credentials/{id}", signature, self._change_credential, verb="credential.*"),
+            _route("DELETE", "/v1/credentials/{id}", signature, self._remove_credential, verb="credential.remove"),
+            _route("GET", "/v1/policy", nothing, lambda _: office.policy()),
+            _route("GET", "/v1/policy/pending", nothing, lambda _: office.policy_pending()),
+            _route("POST", "/v1/policy/trust", nothing, self._trust, "policy-trust"),
+            _route("POST", "/v1/explain", session, lambda ask: office.explain(ask.document), "control-explain-request"),
+            _route("GET", "/v1/operations", session, self._operations),
+            _route("POST", "/v1/operations/{id}/settle", signature, self._settle, verb="operation.settle"),
+            _route("POST", "/v1/operations/{id}/reconcile", session, self._reconcile),
+            _route("GET", "/v1/audit/events", session, self._audit_events),
+        ]
+
+    def routes(self) -> list[web.RouteDef]:
+        listed = [web.route(route.method, route.path, self._handler(route)) for route in self.table()]
+        return [*listed, web.get("/v1/events", self.events)]
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events, resumed by Last-Event-ID."""
+        self._look_at(request, Need.NOTHING)
+        last = request.headers.get("last-event-id", "")
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-store"})
+        feed = self._hub.listen(int(last) if last.isdecimal() else None)
+        try:
+            first = await anext(feed)
+            await response.prepare(request)
+            await response.write(first)
+            async for frame in feed:
+                await response.write(frame)
+        except TooManyListenersError:
+            raise ControlError("limit", "The feed has as many listeners as it takes.") from None
+        finally:
+            await feed.aclose()
+        return response
+
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            peer = self._look_at(request, route.need)
+            process = peer.process.key
+            if route.need is Need.SESSION and self._challenges.session(process) is None:
+                raise ControlError(
+                    "control_session_required", "This is sealed. Open a control session with the approver key first."
+                )
+            document = await self._read(request, route)
+            signed = self._verify(document, route, process) if route.need is Need.SIGNATURE else None
+            asking = Asking(request=request, peer=peer, process=process, document=document, signed=signed)
+            return faults.json_answer(await route.handler(asking))
+
+        return handle
+
+    def _look_at(self, request: web.Request, need: Need) -> PeerFacts:
+        """Who asks; an agent's session, or anything that an agent started, is refused."""
+        try:
+            peer = self._connections.of(request).facts
+        except PeerError as cause:
+            raise ControlError("agent_session", f"It can't be told who asks: {cause}.") from None
+        if need is Need.OPEN:
+            return peer
+        caller = identify(peer, agents=self._policies.current().agents, holders=self._sessions.holders)
+        if caller.agent != UNIDENTIFIED or any(process.key in self._sessions.holders for process in peer.chain):
+            self._office.refused_agent(caller.agent, request.path)
+            raise ControlError("agent_session", "An agent's session decides nothing and changes nothing.")
+        return peer
+
+    async def _read(self, request: web.Request, route: Route) -> JsonObject:
+        try:
+            async with asyncio.timeout(READ_S):
+                raw = await request.read()
+            return read_body(raw, route.schema, max_bytes=BODY_MAX)
+        except (UnreadableError, TimeoutError) as cause:
+            raise ControlError("unreadable", f"The body can't be read: {cause}.") from None
+        except web.HTTPRequestEntityTooLarge:
+            raise ControlError("limit", f"The body is larger than {BODY_MAX} bytes.") from None
+        except ShapeError as cause:
+            told: list[JsonValue] = [fault.to_json() for fault in cause.faults]
+            raise ControlError("schema", "The body breaks the schema.", faults=told) from None
+
+    def _verify(self, document: JsonObject, route: Route, process: Hashable) -> Signed:
+        statement = document.get("statement")
+        if not isinstance(statement, dict) or "signature" not in document:
+            raise ControlError("unsigned", "This verb needs a statement signed by an approver.")
+        verb, params = str(statement["verb"]), statement["params"]
+        family = (route.verb or "").removesuffix("*")
+        if not (verb == route.verb or (family.endswith(".") and verb.startswith(family))):
+            raise ControlError("changed", f"The statement is signed for {verb}, not for this verb.")
+        if statement["log_id"] != self._office.log_id or statement["vault_term"] != self._office.term:
+            raise ControlError("changed", "The statement was signed for another log or vault term.")
+        if not self._challenges.use(str(statement["nonce"]), process):
+            raise ControlError("stale_nonce", "The statement's nonce is used up, expired or another process's.")
+        key_id = self._office.key_of(statement_bytes(statement), decoded(document, "signature"))
+        if key_id is None:
+            raise ControlError("bad_signature", "No enrolled approver key made this signature.")
+        secret = document.get("secret")
+        return Signed(
+            verb=verb,
+            params=params if isinstance(params, dict) else {},
+            key_id=key_id,
+            secret=secret if isinstance(secret, dict) else {},
+        )
+
+    async def _status(self, _: Asking) -> JsonValue:
+        return await self._office.status()
+
+    async def _openapi(self, _: Asking) -> JsonValue:
+        return self._office.openapi()
+
+    async def _nonce(self, asking: Asking) -> JsonValue:
+        return {
+            "nonce": self._challenges.issue(asking.process),
+            "expires_at_ms": self._now_ms() + int(NONCE_S * 1000),
+        }
+
+    async def _open_session(self, asking: Asking) -> JsonValue:
+        nonce = str(asking.document["nonce"])
+        if not self._challenges.use(nonce, asking.process):
+            raise ControlError("stale_nonce", "The nonce is used up, expired or another process's.")
+        message = control_bytes({"nonce": nonce, "pid": asking.peer.process.pid, "log_id": self._office.log_id})
+        key_id = self._office.key_of(message, decoded(asking.document, "signature"))
+        if key_id is None:
+            raise ControlError("bad_signature", "No enrolled approver key made this signature.")
+        self._challenges.open(asking.process, key_id)
+        await self._office.session_opened(key_id, asking.peer.process.pid)
+        return {"key_id": key_id, "opened": True}
+
+    async def _unlock(self, asking: Asking) -> JsonValue:
+        return await self._office.unlock(decoded(asking.document, "kek_b64"))
+
+    async def _approvals(self, asking: Asking) -> JsonValue:
+        return self._office.approvals(asking.request.query.get("state"))
+
+    async def _approval(self, asking: Asking) -> JsonValue:
+        return self._office.approval(asking.name, asking.process)
+
+    async def _decide(self, asking: Asking) -> JsonValue:
+        document = asking.document
+        if document["decision"] == "approve" and self._challenges.session(asking.process) is None:
+            raise ControlError("control_session_required", "Open a control session and look at the card first.")
+        return await self._office.decide(asking.name, document, asking.process)
+
+    async def _revoke(self, asking: Asking) -> JsonValue:
+        return await self._office.revoke(asking.name, kill=asking.request.query.get("kill") == "1")
+
+    async def _unmute(self, asking: Asking) -> JsonValue:
+        _same(asking, "id")
+        return await self._office.unmute(asking.name, _signed(asking))
+
+    async def _add_credential(self, asking: Asking) -> JsonValue:
+        return await self._office.add_credential(_signed(asking))
+
+    async def _change_credential(self, asking: Asking) -> JsonValue:
+        _same(asking, "name")
+        signed = _signed(asking)
+        if signed.verb == "credential.rotate":
+            return await self._office.rotate_credential(signed)
+        if signed.verb == "credential.rebind":
+            return await self._office.rebind_credential(signed)
+        raise ControlError("changed", f"The statement is signed for {signed.verb}, not for this verb.")
+
+    async def _remove_credential(self, asking: Asking) -> JsonValue:
+        _same(asking, "name")
+        return await self._office.remove_credential(_signed(asking))
+
+    async def _trust(self, asking: Asking) -> JsonValue:
+        document = asking.document
+        counter = document["counter"]
+        return await self._office.trust(
+            digest=str(document["policy_digest"]),
+            counter=counter if isinstance(counter, int) else 0,
+            signature=decoded(document, "signature"),
+        )
+
+    async def _operations(self, asking: Asking) -> JsonValue:
+        return await self._office.operations(asking.request.query.get("state"))
+
+    async def _settle(self, asking: Asking) -> JsonValue:
+        _same(asking, "correlation_id")
+        return await self._office.settle(_signed(asking))
+
+    async def _reconcile(self, asking: Asking) -> JsonValue:
+        return await self._office.reconcile(asking.name, asking.peer)
+
+    async def _audit_events(self, asking: Asking) -> JsonValue:
+        query = asking.request.query
+        after, limit = query.get("after_seq", "0"), query.get("limit", "100")
+        if not (after.isdecimal() and limit.isdecimal()):
+            raise ControlError("schema", "after_seq and limit are whole numbers.")
+        return await self._office.audit_events(
+            after_seq=int(after[:18]),
+            limit=min(1000, int(limit[:9])),
+            correlation_id=query.get("correlation_id"),
+            event=query.get("event"),
+        )
+
+
+@web.middleware
+async def control_errors(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Turn every error into `{"error": ...}`; what was not foreseen is logged and told as such."""
+    try:
+        return await handler(request)
+    except ControlError as error:
+        return faults.control_answer(error)
+    except ShapeError as cause:
+        told: list[JsonValue] = [fault.to_json() for fault in cause.faults]
+        return faults.control_answer(ControlError("schema", "The body breaks the schema.", faults=told))
+    except web.HTTPException as error:
+        code = "unknown" if error.status == 404 else "schema"
+        return faults.control_answer(ControlError(code, f"There is no {request.method} {request.path} here."))
+    except Exception:  # noqa: BLE001 - a fault of ours must not reach a client as a traceback
+        faults.LOG.exception("control request failed", extra={"route": request.path})
+        return faults.control_answer(ControlError("internal", "The daemon met a fault of its own; see its log."))
+
+
+def _route(
+    method: str, path: str, need: Need, handler: Handler, schema: str = "nothing", *, verb: str | None = None
+) -> Route:
+    shape = "statement" if need is Need.SIGNATURE else schema
+    return Route(method=method, path=path, need=need, schema=shape, handler=handler, verb=verb)
+
+
+def _signed(asking: Asking) -> Signed:
+    if asking.signed is None:
+        raise TypeError("the route was not declared to need a signature")
+    return asking.signed
+
+
+def _same(asking: Asking, name: str) -> None:
+    """The object in the path is the one that was signed for."""
+    if _signed(asking).params.get(name) != asking.name:
+        raise ControlError("changed", f"The statement names another {name} than the path.")

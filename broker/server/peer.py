@@ -1,0 +1,248 @@
+"""The process behind a connection, from the kernel and never from the client's word (Linux).
+
+Taken by SO_PEERPIDFD where the kernel has it (6.5), else by SO_PEERCRED and pidfd_open, which can name a process that
+was recycled in between; `PEERPIDFD_WORKS` tells which, and `doorward doctor` says so. A peer that is gone, or lives
+outside this process's pid namespace, is refused.
+"""
+
+import hashlib
+import os
+import select
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from broker.core.identity import PeerFacts, ProcessFacts
+
+SO_PEERPIDFD = getattr(socket, "SO_PEERPIDFD", 77)  # Python 3.11 has no constant
+ANCESTORS_MAX = 32
+ARGV_BYTES = 16_384
+
+
+class PeerError(Exception):
+    """The peer can't be told. The message names the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedPeer:
+    """Facts about a peer, and a pidfd that keeps naming the same process. The owner closes it."""
+
+    facts: PeerFacts
+    pidfd: int
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self.pidfd)
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def inspect(connection: socket.socket, *, boot: str) -> PinnedPeer:
+    """The process that connected, and its ancestors. Raises PeerError."""
+    pidfd = _peer_pidfd(connection)
+    try:
+        process, parent = _read(pidfd)
+        ancestors = _ancestors(pidfd, parent)
+        theirs = _namespace(process.pid)
+        foreign = theirs is not None and theirs != _namespace("self")
+        return PinnedPeer(
+            facts=PeerFacts(process=process, ancestors=ancestors, boot_id=boot, foreign_namespace=foreign),
+            pidfd=pidfd,
+        )
+    except BaseException:
+        os.close(pidfd)
+        raise
+
+
+def alive(pidfd: int) -> bool:
+    """Whether the process behind the pidfd has not exited."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return not poll.poll(0)
+
+
+def open_process(pid: int, *, start_ticks: int, inode: int) -> int | None:
+    """A pidfd of exactly this process, or None where it is gone or the pid names another one."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    try:
+        same = os.fstat(pidfd).st_ino == inode if inode else _read(pidfd)[0].start_ticks == start_ticks
+    except (OSError, PeerError):
+        same = False
+    if same and alive(pidfd):
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+def executable_id(pid: int) -> tuple[int, int] | None:
+    """Device and inode of what a process runs now; None where that can't be read."""
+    try:
+        status = Path(f"/proc/{pid}/exe").stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
+
+
+def with_digest(process: ProcessFacts) -> ProcessFacts:
+    """The same process with the SHA-256 of its executable, where that can be read."""
+    try:
+        with Path(f"/proc/{process.pid}/exe").open("rb") as image:
+            return replace(process, exe_sha256=hashlib.file_digest(image, "sha256").hexdigest())
+    except OSError:
+        return process
+
+
+def _peer_pidfd(connection: socket.socket) -> int:
+    try:
+        raw = connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD, 4)
+    except OSError as cause:
+        return _fallback_pidfd(connection, cause)
+    pidfd: int = struct.unpack("=i", raw)[0]
+    os.set_inheritable(pidfd, False)  # noqa: FBT003 - positional-only
+    if not alive(pidfd):
+        os.close(pidfd)
+        raise PeerError("the process that connected has exited")
+    return pidfd
+
+
+def _fallback_pidfd(connection: socket.socket, cause: OSError) -> int:
+    """Before Linux 6.5: the pid may have been recycled between connect and here, which is said in `doctor`."""
+    pid: int = struct.unpack("=iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    if pid <= 0:
+        raise PeerError(
+            "the caller lives outside this pid namespace; give its container a listener of its own"
+        ) from cause
+    try:
+        return os.pidfd_open(pid)
+    except OSError as gone:
+        raise PeerError("the process that connected has exited") from gone
+
+
+def _pid_of(pidfd: int) -> int:
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text(encoding="ascii").splitlines():
+        if line.startswith("Pid:"):
+            return int(line.split()[1])
+    raise PeerError("the kernel does not tell the pid of a pidfd")
+
+
+def _read(pidfd: int) -> tuple[ProcessFacts, int]:
+    """Facts of the process behind a pidfd, read through one directory descriptor, and its parent's pid."""
+    pid = _pid_of(pidfd)
+    if pid == 0:
+        raise PeerError("the caller lives outside this pid namespace; give its container a listener of its own")
+    if pid < 0:
+        raise PeerError("the process that connected has exited")
+    try:
+        directory = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as cause:
+        raise PeerError("the process that connected has exited") from cause
+    try:
+        if not alive(pidfd):  # the pid could have been recycled before the open
+            raise PeerError("the process that connected has exited")
+        return _read_directory(directory, pid, pidfd)
+    except OSError as cause:
+        raise PeerError("the process that connected has exited") from cause
+    finally:
+        os.close(directory)
+
+
+def _read_directory(directory: int, pid: int, pidfd: int) -> tuple[ProcessFacts, int]:
+    stat = _file(directory, "stat")
+    fields = stat[stat.rindex(b")") + 2 :].split()  # comm may hold spaces and parentheses
+    parent, start_ticks = int(fields[1]), int(fields[19])
+    uid = 0
+    for line in _file(directory, "status").splitlines():
+        if line.startswith(b"Uid:"):
+            uid = int(line.split()[2])
+    facts = ProcessFacts(
+        pid=pid,
+        start_ticks=start_ticks,
+        inode=_inode(pidfd),
+        uid=uid,
+        exe=_link(directory, "exe"),
+        exe_id=_stat_id(directory, "exe"),
+        argv=_argv(directory),
+        cwd=_link(directory, "cwd"),
+    )
+    return facts, parent
+
+
+def _inode(pidfd: int) -> int:
+    """The inode that names a process for good (Linux 6.9); 0 where all anonymous descriptors share one."""
+    anonymous = os.eventfd(0)
+    try:
+        status = os.fstat(pidfd)
+        return 0 if status.st_dev == os.fstat(anonymous).st_dev else status.st_ino
+    finally:
+        os.close(anonymous)
+
+
+def _ancestors(pidfd: int, parent: int) -> tuple[ProcessFacts, ...]:
+    """Walk up one pinned process at a time; each child is looked at again after its parent was pinned."""
+    found: list[ProcessFacts] = []
+    held: list[int] = []
+    child = pidfd
+    try:
+        while parent > 0 and len(found) < ANCESTORS_MAX:
+            try:
+                pinned = os.pidfd_open(parent)
+            except OSError:
+                break
+            held.append(pinned)
+            try:
+                if not alive(child) or _read(child)[1] != parent:
+                    break
+                facts, above = _read(pinned)
+            except PeerError:
+                break
+            found.append(facts)
+            child, parent = pinned, above
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    return tuple(found)
+
+
+def _file(directory: int, name: str, limit: int = 8192) -> bytes:
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return os.read(descriptor, limit)
+    finally:
+        os.close(descriptor)
+
+
+def _argv(directory: int) -> tuple[str, ...]:
+    try:
+        raw = _file(directory, "cmdline", ARGV_BYTES)
+    except PermissionError:
+        return ()
+    return tuple(word.decode("utf-8", "backslashreplace") for word in raw.rstrip(b"\0").split(b"\0"))
+
+
+def _link(directory: int, name: str) -> str | None:
+    try:
+        return os.fsdecode(os.readlink(name, dir_fd=directory)).encode("utf-8", "backslashreplace").decode("utf-8")
+    except OSError:
+        return None
+
+
+def _stat_id(directory: int, name: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(name, dir_fd=directory)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
+
+
+def _namespace(pid: int | str) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return None

@@ -1,0 +1,175 @@
+"""Actions under way: who may ask for which result, what a poll is told, and repeats that find the first run.
+
+A run goes on when its client hangs up; its result is kept for a day within bounds, for the anchor that asked alone.
+"""
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from broker.contract.wire import JsonObject, dump
+
+KEPT_RESULTS = 2000
+KEPT_BYTES = 32 << 20
+KEPT_S = 24 * 3600.0
+RUNS_MAX = 10_000
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Run:
+    """One action from request to result."""
+
+    correlation_id: str
+    anchor_id: str
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    moved: asyncio.Event = field(default_factory=asyncio.Event)  # pulsed: set and cleared at once
+    pending: JsonObject | None = None
+    sent: bool = False
+    envelope: JsonObject | None = None
+    size: int = 0
+    ended_at_s: float = 0.0
+    claim: tuple[str, str] | None = None
+    digest: str = ""
+    parent: "Run | None" = None  # a reconcile waits for its read-back
+
+
+class Overloaded(Exception):  # noqa: N818 - it names the state that the agent is told of
+    """More runs under way than this daemon takes."""
+
+
+class RunTable:
+    """All runs of this daemon. Tasks live in the TaskGroup that the composition root hands in."""
+
+    def __init__(self, *, tasks: asyncio.TaskGroup, monotonic_s: Callable[[], float]) -> None:
+        self._tasks = tasks
+        self._monotonic_s = monotonic_s
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._claims: dict[tuple[str, str], Run] = {}
+        self._active = 0
+        self._per_anchor: Counter[str] = Counter()
+        self._bytes = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def start(
+        self,
+        correlation_id: str,
+        anchor_id: str,
+        work: Callable[[], Awaitable[JsonObject]],
+        *,
+        parent: str | None = None,
+    ) -> Run:
+        """Begin a run that outlives its client. What it waits for, its parent waits for. Raises Overloaded."""
+        if self._active >= RUNS_MAX:
+            raise Overloaded
+        run = self._runs[correlation_id] = Run(
+            correlation_id=correlation_id, anchor_id=anchor_id, parent=self._runs.get(parent or "")
+        )
+        self._active += 1
+        self._per_anchor[anchor_id] += 1
+        self._idle.clear()
+        self._tasks.create_task(self._finish(run, work))
+        return run
+
+    async def wait(self, run: Run, wait_s: float) -> JsonObject:
+        """The result; or, where a human has not answered within `wait_s`, the pending envelope."""
+        deadline_s = self._monotonic_s() + wait_s
+        while run.envelope is None:
+            left_s = deadline_s - self._monotonic_s()
+            if left_s <= 0 and run.pending is not None:
+                return run.pending
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s if left_s > 0 else None):
+                    await run.moved.wait()
+        return run.envelope
+
+    def find(self, correlation_id: str, anchor_id: str) -> Run | None:
+        """A run, for the anchor that asked for it and nobody else."""
+        run = self._runs.get(correlation_id)
+        return run if run is not None and run.anchor_id == anchor_id else None
+
+    def was_sent(self, correlation_id: str) -> bool:
+        """Whether the run came so far that the far side may have seen it."""
+        run = self._runs.get(correlation_id)
+        return run is not None and run.sent
+
+    async def idle(self) -> None:
+        await self._idle.wait()
+
+    @property
+    def active(self) -> int:
+        return self._active
+
+    def active_of(self, anchor_id: str) -> int:
+        """How many runs of one anchor are under way."""
+        return self._per_anchor[anchor_id]
+
+    # The pipeline's side (ports.Runs).
+    def claim(self, anchor_id: str, request_id: str, digest: str, correlation_id: str) -> tuple[str, str] | None:
+        key = (anchor_id, request_id)
+        holder = self._claims.get(key)
+        if holder is not None:
+            return (holder.correlation_id, holder.digest)
+        run = self._runs.get(correlation_id)
+        if run is not None:
+            run.claim, run.digest = key, digest
+            self._claims[key] = run
+        return None
+
+    def waits(self, correlation_id: str, pending: JsonObject) -> None:
+        run = self._runs.get(correlation_id)
+        while run is not None:
+            run.pending = {**pending, "correlation_id": run.correlation_id}
+            _pulse(run.moved)
+            run = run.parent
+
+    def dispatched(self, correlation_id: str) -> None:
+        run = self._runs.get(correlation_id)
+        while run is not None:
+            run.sent = True
+            run.pending = None
+            run = run.parent
+
+    async def result(self, correlation_id: str) -> JsonObject | None:
+        run = self._runs.get(correlation_id)
+        if run is None:
+            return None
+        await run.ended.wait()
+        return run.envelope
+
+    async def _finish(self, run: Run, work: Callable[[], Awaitable[JsonObject]]) -> None:
+        try:
+            run.envelope = await work()
+        finally:
+            run.size = len(dump(run.envelope)) if run.envelope is not None else 0
+            run.ended_at_s = self._monotonic_s()
+            run.ended.set()
+            _pulse(run.moved)
+            self._bytes += run.size
+            self._active -= 1
+            self._per_anchor[run.anchor_id] -= 1
+            if self._per_anchor[run.anchor_id] <= 0:
+                del self._per_anchor[run.anchor_id]
+            if run.claim is not None:
+                self._claims.pop(run.claim, None)
+            if self._active == 0:
+                self._idle.set()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop the oldest results past the bounds; runs under way are never dropped."""
+        horizon = self._monotonic_s() - KEPT_S
+        for key, run in list(self._runs.items()):
+            within = len(self._runs) - self._active <= KEPT_RESULTS and self._bytes <= KEPT_BYTES
+            if within and (not run.ended.is_set() or run.ended_at_s > horizon):
+                break
+            if run.ended.is_set():
+                self._bytes -= run.size
+                del self._runs[key]
+
+
+def _pulse(event: asyncio.Event) -> None:
+    event.set()
+    event.clear()

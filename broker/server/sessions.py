@@ -1,0 +1,322 @@
+"""Live sessions and their grants, each bound to one process that the kernel watches.
+
+A session ends when its anchor exits (the pidfd becomes readable), on revoke, lock, freeze and stop; its grants end
+with it. Nothing is kept for a later process.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core import grants
+from broker.core.events import AuditEvent, EventName
+from broker.core.frozen import FrozenRequest
+from broker.core.gate import Refusal, session_ended
+from broker.core.grants import Circumstances, Grant
+from broker.core.identity import UNIDENTIFIED, Anchor, Caller, ProcessFacts, Span
+from broker.core.policy.model import Ask
+from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource, SessionView
+from broker.server.peer import alive, executable_id, open_process
+
+SESSIONS_MAX = 4096
+LABEL_LIMIT = 200
+
+
+class Ended(StrEnum):
+    EXITED = "exited"
+    REVOKED = "revoked"
+    LOCKED = "locked"
+    FROZEN = "frozen"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Session:
+    """One live session; the registry alone changes it."""
+
+    id: str
+    anchor: Anchor
+    caller: Caller
+    span: Span
+    pidfd: int
+    opened_at_ms: int
+    label: str | None = None
+    calls: int = 0
+    denied: int = 0
+    muted: str | None = None
+    exe_id: tuple[int, int] | None = None
+    grants: dict[str, Grant] = field(default_factory=dict)
+
+
+class SessionRegistry:
+    """All sessions. `ended` is called with a session's id after it is gone; `changed` on anything a screen shows."""
+
+    def __init__(
+        self,
+        *,
+        audit: AuditLog,
+        clock: Clock,
+        policies: PolicySource,
+        ended: Callable[[str, Ended], None],
+        changed: Callable[[str, str], None],
+    ) -> None:
+        self._audit = audit
+        self._clock = clock
+        self._policies = policies
+        self._ended = ended
+        self._changed = changed
+        self._by_id: dict[str, Session] = {}
+        self._by_key: dict[tuple[int, int, int], Session] = {}
+        self._trees: dict[tuple[int, int, int], int] = {}  # launchers of `doorward run`, by their pidfds
+        self.frozen = False
+
+    @property
+    def holders(self) -> Mapping[tuple[int, int, int], Span]:
+        """Which processes hold a session, and what it spans."""
+        held = {key: session.span for key, session in self._by_key.items()}
+        return held | dict.fromkeys(self._trees, Span.TREE)
+
+    def declare_tree(self, process: ProcessFacts) -> bool:
+        """From now on this process and all that it starts are one session; it outlives a lock, its grants do not."""
+        if process.key in self._trees:
+            return True
+        pidfd = open_process(process.pid, start_ticks=process.start_ticks, inode=process.inode)
+        if pidfd is None or len(self._trees) >= SESSIONS_MAX:
+            return False
+        self._trees[process.key] = pidfd
+        asyncio.get_running_loop().add_reader(pidfd, self._forget_tree, process.key)
+        return True
+
+    def open(self, caller: Caller) -> SessionView | Refusal:
+        return self.enter(caller, span=caller.span, label=None)
+
+    def enter(self, caller: Caller, *, span: Span, label: str | None) -> SessionView | Refusal:
+        """The session of the caller's anchor; made if it is new. A label is the client's own word."""
+        key = caller.anchor_process.key
+        session = self._by_key.get(key)
+        if session is None:
+            pidfd = open_process(key[0], start_ticks=key[1], inode=key[2])
+            if pidfd is None or len(self._by_id) >= SESSIONS_MAX:
+                return session_ended()
+            session = self._make(caller, span, label, pidfd)
+        elif not alive(session.pidfd):
+            self.end(session.id, Ended.EXITED)
+            return session_ended()
+        self._notice_exec(session, caller)
+        return _view(session)
+
+    def find(self, caller: Caller) -> SessionView | None:
+        session = self._by_key.get(caller.anchor_process.key)
+        return None if session is None else _view(session)
+
+    def alive(self, session_id: str) -> bool:
+        session = self._by_id.get(session_id)
+        return session is not None and alive(session.pidfd)
+
+    def exe_unchanged(self, caller: Caller) -> bool:
+        return executable_id(caller.anchor.pid) == caller.anchor_process.exe_id
+
+    def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
+        session = self._by_id.get(under.session_id)
+        if session is None:
+            return False
+        for grant in session.grants.values():
+            if grants.covers(grant, ask, frozen, under):
+                session.grants[grant.id] = grants.used_once_more(grant)
+                return True
+        return False
+
+    def make_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> None:
+        session = self._by_id.get(under.session_id)
+        if session is None:
+            return
+        grant = grants.make(
+            grant_id="gr_" + secrets.token_hex(6),
+            ask=ask,
+            frozen=frozen,
+            limits=self._policies.current().limits,
+            under=under,
+        )
+        session.grants[grant.id] = grant
+        self._post(
+            EventName.GRANT_MADE,
+            session,
+            {"grant": grant.id, "rule": grant.rule, "scope": grant.scope, "max_uses": grant.max_uses},
+        )
+        self._changed(session.id, "grant")
+
+    def count(self, session_id: str, *, denied: bool) -> None:
+        session = self._by_id.get(session_id)
+        if session is not None:
+            session.calls += 1
+            session.denied += denied
+
+    def end(self, session_id: str, why: Ended) -> bool:
+        """End a session and its grants. True where there was one."""
+        session = self._by_id.pop(session_id, None)
+        if session is None:
+            return False
+        self._by_key.pop(session.caller.anchor_process.key, None)
+        asyncio.get_running_loop().remove_reader(session.pidfd)
+        os.close(session.pidfd)
+        self._post(EventName.SESSION_ENDED, session, {"why": why.value, "grants": len(session.grants)})
+        session.grants.clear()
+        self._ended(session_id, why)
+        self._changed(session_id, "ended")
+        return True
+
+    def end_all(self, why: Ended) -> int:
+        return sum(self.end(session_id, why) for session_id in list(self._by_id))
+
+    def close(self) -> None:
+        """End everything at the stop of the daemon."""
+        self.end_all(Ended.STOPPED)
+        for key in list(self._trees):
+            self._forget_tree(key)
+
+    def _forget_tree(self, key: tuple[int, int, int]) -> None:
+        pidfd = self._trees.pop(key, None)
+        if pidfd is not None:
+            asyncio.get_running_loop().remove_reader(pidfd)
+            os.close(pidfd)
+
+    def mute(self, session_id: str, reason: str) -> bool:
+        return self._set_muted(session_id, reason, EventName.SESSION_MUTED)
+
+    def unmute(self, session_id: str) -> bool:
+        return self._set_muted(session_id, None, EventName.SESSION_UNMUTED)
+
+    def drop_grants(self, *, credential: str | None = None, grant_id: str | None = None) -> int:
+        """End grants: all of them, those of one credential, or one by its id."""
+        dropped = 0
+        for session in self._by_id.values():
+            for grant in list(session.grants.values()):
+                if credential not in {None, grant.credential} or grant_id not in {None, grant.id}:
+                    continue
+                del session.grants[grant.id]
+                self._post(EventName.GRANT_ENDED, session, {"grant": grant.id})
+                dropped += 1
+        return dropped
+
+    def anchor_pid(self, session_id: str) -> int | None:
+        session = self._by_id.get(session_id)
+        return None if session is None else session.anchor.pid
+
+    def pidfd(self, session_id: str) -> int | None:
+        session = self._by_id.get(session_id)
+        return None if session is None else session.pidfd
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def listing(self) -> list[JsonObject]:
+        return [_row(session) for session in self._by_id.values()]
+
+    def grant_listing(self, session_id: str | None = None) -> list[JsonObject]:
+        return [
+            _grant_row(session, grant)
+            for session in self._by_id.values()
+            for grant in session.grants.values()
+            if session_id in {None, session.id}
+        ]
+
+    def _make(self, caller: Caller, span: Span, label: str | None, pidfd: int) -> Session:
+        session = Session(
+            id="se_" + secrets.token_hex(6),
+            anchor=caller.anchor,
+            caller=caller,
+            span=span,
+            pidfd=pidfd,
+            opened_at_ms=self._clock.now_ms(),
+            label=None if label is None else label[:LABEL_LIMIT],
+            exe_id=caller.anchor_process.exe_id,
+        )
+        self._by_id[session.id] = session
+        self._by_key[caller.anchor_process.key] = session
+        asyncio.get_running_loop().add_reader(pidfd, self.end, session.id, Ended.EXITED)
+        self._post(
+            EventName.SESSION_OPENED,
+            session,
+            {"agent": caller.agent, "span": span.value, "anchor": caller.anchor.id, "pid": caller.anchor.pid},
+        )
+        self._changed(session.id, "opened")
+        return session
+
+    def _notice_exec(self, session: Session, caller: Caller) -> None:
+        """A process that became another program keeps its session and loses what the former program was granted."""
+        if caller.anchor_process.exe_id == session.exe_id:
+            return
+        for grant_id in list(session.grants):
+            del session.grants[grant_id]
+            self._post(EventName.GRANT_ENDED, session, {"grant": grant_id, "why": "exec"})
+        session.exe_id = caller.anchor_process.exe_id
+        session.caller = caller
+
+    def _set_muted(self, session_id: str, reason: str | None, name: EventName) -> bool:
+        session = self._by_id.get(session_id)
+        if session is None:
+            return False
+        if session.muted != reason:
+            session.muted = reason
+            self._post(name, session, {"why": reason})
+            self._changed(session_id, "muted")
+        return True
+
+    def _post(self, name: EventName, session: Session, fields: JsonObject) -> None:
+        try:
+            self._audit.post(AuditEvent(name=name, at_ms=self._clock.now_ms(), session_id=session.id, fields=fields))
+        except AuditUnwritable:
+            return  # a session still has to end when the log is dead; nothing runs then anyway
+
+
+def _view(session: Session) -> SessionView:
+    return SessionView(
+        id=session.id,
+        agent=session.caller.agent,
+        span=session.span.value,
+        anchor_pid=session.anchor.pid,
+        opened_at_ms=session.opened_at_ms,
+        calls=session.calls,
+        denied=session.denied,
+        label=session.label,
+        muted=session.muted is not None,
+    )
+
+
+def _row(session: Session) -> dict[str, JsonValue]:
+    caller = session.caller
+    return {
+        "id": session.id,
+        "agent": caller.agent,
+        "identified": caller.agent != UNIDENTIFIED,
+        "span": session.span.value,
+        "pid": session.anchor.pid,
+        "exe": caller.program.exe,
+        "cwd": caller.program.cwd,
+        "label": session.label,
+        "opened_at_ms": session.opened_at_ms,
+        "calls": session.calls,
+        "denied": session.denied,
+        "muted": session.muted,
+        "grants": len(session.grants),
+    }
+
+
+def _grant_row(session: Session, grant: Grant) -> dict[str, JsonValue]:
+    return {
+        "id": grant.id,
+        "session_id": session.id,
+        "agent": session.caller.agent,
+        "rule": grant.rule,
+        "per": grant.per,
+        "scope": grant.scope,
+        "effect": grant.effect,
+        "used": grant.used,
+        "max_uses": grant.max_uses,
+        "made_at_ms": grant.made_at_ms,
+        "expires_at_ms": grant.expires_at_ms,
+    }
