@@ -1,3 +1,5 @@
+import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -6,6 +8,9 @@ import pytest
 
 from broker.contract.openapi import FACES, document
 from broker.contract.schemas import names, read, schema
+from broker.server.agent_routes import AgentApi
+from broker.server.control_routes import ControlApi, Need
+from broker.server.faults import CONTROL_STATUS
 
 METHODS = {"get", "put", "post", "delete"}
 
@@ -85,6 +90,52 @@ class TestEachDocument:
                     schema(target.removeprefix("./schemas/").removesuffix(".json")), offline=True
                 )
                 assert path.startswith("/v1/")
+
+
+def unwired(kind: type[Any]) -> Any:
+    """The routes of an API need none of the parts behind it."""
+    parts = {name: None for name in inspect.signature(kind.__init__).parameters if name != "self"}
+    return kind(**parts)
+
+
+def spelled(path: str) -> str:
+    """A path without the names of its parameters."""
+    return re.sub(r"\{\w+\}", "{}", path)
+
+
+@pytest.mark.parametrize(("face", "kind"), [("agent", AgentApi), ("control", ControlApi)])
+def test_the_document_has_the_routes_of_the_daemon_and_no_other(face: str, kind: type[Any]) -> None:
+    served = {(route.method.lower(), spelled(route.path)) for route in unwired(kind).routes()}
+
+    assert served == {(method, spelled(path)) for path, method, _, _ in operations(face)}
+
+
+def test_a_route_of_the_control_socket_reads_the_body_that_its_document_names() -> None:
+    named = {}
+    for path, method, operation, _ in operations("control"):
+        if "requestBody" in operation:
+            content = resolved("control", operation["requestBody"])["content"]["application/json"]["schema"]["$ref"]
+            named[method.upper(), spelled(path)] = content.removeprefix("./schemas/").removesuffix(".json")
+
+    for route in unwired(ControlApi).table():
+        assert named.get((route.method, spelled(route.path)), "nothing") == route.schema, route.path
+
+
+def test_what_widens_is_said_to_be_signed_and_what_is_sealed_to_need_a_session() -> None:
+    told = {
+        (method.upper(), spelled(path)): operation["summary"] for path, method, operation, _ in operations("control")
+    }
+
+    for route in unwired(ControlApi).table():
+        summary = told[route.method, spelled(route.path)]
+        assert (route.need is Need.SIGNATURE) == ("Signed" in summary and "policy" not in route.path), route.path
+        assert (route.need is Need.SESSION) == ("Control session." in summary or "Control session;" in summary)
+
+
+def test_the_errors_of_the_control_socket_are_those_of_its_schema() -> None:
+    part: Any = read("control-error")
+
+    assert set(CONTROL_STATUS) == set(part["properties"]["error"]["properties"]["code"]["enum"])
 
 
 def test_the_agents_socket_has_no_route_that_decides_or_widens() -> None:
