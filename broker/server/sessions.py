@@ -301,7 +301,7 @@ def _row(session: Session) -> dict[str, JsonValue]:
         "opened_at_ms": session.opened_at_ms,
         "calls": session.calls,
         "denied": session.denied,
-        "muted": session.muted,
+        "muted": session.muted is not None,
         "grants": len(session.grants),
     }
 
