@@ -14,7 +14,6 @@ TESTS ?= tests
 BIN := .venv/bin
 ENV := .venv/.set-up
 DEPS := build/.test-deps
-WHEEL_ENV := build/wheel-venv
 SOURCES := $(shell find broker ui policies packaging -type f -not -name '*.pyc' 2>/dev/null)
 
 .PHONY: help setup test-deps demo test lint types imports unit live bench lock wheel wheel-test clean
@@ -37,8 +36,8 @@ $(DEPS): packaging/setup-test-deps.sh
 demo: $(ENV) ## the main job end to end, on a throw-away vault; no key press
 	@$(BIN)/python -I packaging/demo/run.py
 
-test: $(ENV) $(DEPS) lint types imports ## everything that CI runs
-	@PATH="$$PATH:/usr/sbin:/sbin" tests/run_all.sh $(BIN)
+test: $(ENV) $(DEPS) lint types imports build/.wheel ## everything that CI runs
+	@PATH="$$PATH:/usr/sbin:/sbin" tests/run_all.sh
 
 lint: $(ENV) ## style and format
 	@$(BIN)/ruff check --quiet .
@@ -48,6 +47,7 @@ types: $(ENV) ## mypy, strict
 	@$(BIN)/mypy --no-error-summary
 
 imports: $(ENV) ## which part may import which
+	@mkdir -p build
 	@$(BIN)/lint-imports --no-logo > build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 
 unit: $(ENV) ## the fast tests; TESTS= narrows them
@@ -68,17 +68,13 @@ lock: ## write both lock files anew (needs uv)
 wheel: build/.wheel ## the wheel, in build/wheel
 
 build/.wheel: $(ENV) README.md LICENSE $(SOURCES)
-	@rm -rf build/wheel
+	@rm -rf build/wheel && mkdir -p build
 	@$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . > build/wheel.log 2>&1 \
 		|| { cat build/wheel.log; exit 1; }
 	@touch $@
 
-$(WHEEL_ENV)/.set-up: requirements.lock packaging/setup-venv.sh
-	@packaging/setup-venv.sh $(WHEEL_ENV) requirements.lock
-	@touch $@
-
-wheel-test: build/.wheel $(WHEEL_ENV)/.set-up ## the wheel in an environment of its own, with the runtime lock alone
-	@tests/shipped/wheel_smoke.sh build/wheel $(WHEEL_ENV)
+wheel-test: build/.wheel ## the wheel in an environment of its own, with the runtime lock alone
+	@tests/shipped/wheel_smoke.sh build/wheel build/wheel-venv
 
 clean: ## remove what was built (not .venv)
 	rm -rf build dist .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

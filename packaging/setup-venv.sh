@@ -56,7 +56,7 @@ python=$(pick_python)
 if ! fits "$venv/bin/python"; then
     create
 fi
-echo "setting up $venv from $lock (once; a minute or two)" >&2
+echo "setting up $venv from ${lock##*/} (the first time takes a minute)" >&2
 install --require-hashes -r "$lock"
 if [ $# -gt 0 ]; then
     install --no-deps --no-build-isolation "$@"

@@ -5,10 +5,11 @@
 #     tests/shipped/wheel_smoke.sh WHEEL_DIR VENV [STATE_DIR]
 set -euo pipefail
 
+root=$(cd "$(dirname "$0")/../.." && pwd)
 wheel=$(ls "$1"/doorward-*.whl)
+"$root/packaging/setup-venv.sh" "$2" "$root/requirements.lock" --force-reinstall "$wheel"
 bin=$(cd "$2/bin" && pwd)
 state=${3:-$(mktemp -d /tmp/doorward.XXXXXX)}
-root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$state/elsewhere" "$state/home"
 
 fail() {
@@ -21,13 +22,6 @@ doorward() {
     (cd "$state/elsewhere" && env -i PATH=/usr/bin:/bin HOME="$state/home" LANG=C.UTF-8 DOORWARD_HOME="$state/home/dw" \
         PYTHONPATH="$state/elsewhere" "$bin/doorward" "$@")
 }
-
-if "$bin/python" -m pip --version >/dev/null 2>&1; then
-    "$bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheel"
-else
-    python3 -m pip --python "$bin/python" install --quiet --disable-pip-version-check --no-index --no-deps \
-        --force-reinstall "$wheel"
-fi
 
 "$bin/python" -I - "$wheel" <<'PYTHON' || fail "the wheel lacks what it has to ship"
 import sys
