@@ -22,7 +22,7 @@ else:
 class Parser(argparse.ArgumentParser):
     """One verb's parser."""
 
-    def __init__(self, prog: str, description: str | None = None) -> None:
+    def __init__(self, prog: str, description: str | None = None, **_: object) -> None:
         super().__init__(
             prog=prog,
             description=description,
@@ -59,7 +59,25 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 def human_parser(prog: str, description: str | None = None) -> Parser:
     """A parser with what every human verb takes."""
     parser = Parser(prog, description)
+    add_human_options(parser)
+    return parser
+
+
+def add_human_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--passphrase-fd", type=int, metavar="N", help="read the passphrase's line from descriptor N")
     parser.add_argument("--yes", action="store_true", help="ask nothing: do it")
     parser.add_argument("--json", action="store_true", help="print the machine form")
-    return parser
+
+
+class Verbs:
+    """The verbs of a noun, each a parser with what every human verb takes; the chosen one is in `verb`."""
+
+    def __init__(self, noun: str, about: str) -> None:
+        self.parser = Parser(f"doorward {noun}", about)
+        self._verbs = self.parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def add(self, name: str, about: str, *, epilog: str | None = None) -> Parser:
+        verb = self._verbs.add_parser(name, help=about)
+        verb.description, verb.epilog = about, epilog
+        add_human_options(verb)
+        return verb

@@ -30,8 +30,8 @@ _EXPLAIN = """examples:
 def run(noun: str, arguments: list[str]) -> int:
     if noun == "explain":
         return _explain(arguments)
-    options = _parser(noun, f"doorward {noun}").parse_mixed(arguments)
-    request = _request(noun, options)
+    options = request_parser(noun, f"doorward {noun}").parse_mixed(arguments)
+    request = request_of(noun, options)
     again = _command_line(noun, arguments)
     return ask(
         lambda client: client.http(request),
@@ -45,15 +45,16 @@ def run(noun: str, arguments: list[str]) -> int:
 def _explain(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in {"http", "call"}:
         if arguments and arguments[0] in {"-h", "--help"}:
-            _parser("http", "doorward explain [http|call]", _EXPLAIN).parse_mixed(["--help"])
+            request_parser("http", "doorward explain [http|call]", _EXPLAIN).parse_mixed(["--help"])
         arguments = ["http", *arguments]
     noun = arguments[0]
-    options = _parser(noun, f"doorward explain {noun}").parse_mixed(arguments[1:])
-    request = _request(noun, options)
-    return ask(lambda client: client.explain(request), as_json=options.json, text=_explanation, again=None)
+    options = request_parser(noun, f"doorward explain {noun}").parse_mixed(arguments[1:])
+    request = request_of(noun, options)
+    return ask(lambda client: client.explain(request), as_json=options.json, text=explanation, again=None)
 
 
-def _parser(noun: str, prog: str, epilog: str | None = None) -> Parser:
+def request_parser(noun: str, prog: str, epilog: str | None = None, *, json_option: bool = True) -> Parser:
+    """The options that spell a request, for `http` or `call`."""
     parser = Parser(prog)
     parser.usage = f"{prog} {_WORDS[noun]} [options]"
     if noun == "http":
@@ -72,11 +73,13 @@ def _parser(noun: str, prog: str, epilog: str | None = None) -> Parser:
     )
     parser.add_argument("--wait", type=float, metavar="SECONDS", help="how long to wait for a human; 0 does not")
     parser.add_argument("--deadline", type=float, metavar="SECONDS", help="how long the request itself may take")
-    parser.add_argument("--json", action="store_true", help="print the envelope")
+    if json_option:
+        parser.add_argument("--json", action="store_true", help="print the envelope")
     return parser
 
 
-def _request(noun: str, options: "argparse.Namespace") -> "dict[str, JsonValue]":
+def request_of(noun: str, options: "argparse.Namespace") -> "dict[str, JsonValue]":
+    """The request that the options spell. Raises UsageError."""
     for name, value in vars(options).items():
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and name != "data":
@@ -234,7 +237,7 @@ def _command_line(noun: str, arguments: list[str]) -> str:
     return join(["doorward", noun, *arguments])
 
 
-def _explanation(answer: "dict[str, JsonValue]") -> tuple[list[str], int]:
+def explanation(answer: "dict[str, JsonValue]") -> tuple[list[str], int]:
     """Decision first, then what led to it. Allowed and to be asked count as yes."""
     from broker.contract.exits import EXIT_CODES, USAGE  # noqa: PLC0415 - only this verb needs them
     from broker.contract.neutralise import visible  # noqa: PLC0415 - likewise

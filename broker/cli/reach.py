@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from broker.cli.environment import for_daemon
 from broker.cli.faults import CliError
 from broker.cli.prompts import passphrase
 from broker.client.approver import ApproverKey, KeyFile, Keys, derive, read_key_file
@@ -21,6 +22,7 @@ from broker.client.control import ControlClient
 from broker.client.faults import NotRunning
 from broker.client.places import Places
 from broker.contract.wire import WireError, parse_object
+from broker.core.secret import Secret
 
 START_S = 30.0
 STOP_S = 30.0
@@ -34,6 +36,7 @@ class Desk:
     control: ControlClient
     key: ApproverKey
     transient: bool
+    given: Secret | None = None  # a value that came with the command line's options
 
 
 def places() -> Places:
@@ -63,21 +66,29 @@ def running_or_transient(where: Places) -> Iterator[tuple[ControlClient, bool]]:
 
 
 @contextlib.contextmanager
-def desk(options: Namespace, *, transient: bool, session: bool = False) -> Iterator[Desk]:
+def desk(
+    options: Namespace,
+    *,
+    transient: bool,
+    session: bool = False,
+    given: Callable[[Namespace], Secret | None] = lambda _: None,
+) -> Iterator[Desk]:
     """A daemon and the opened approver key. With `session` this process may also read what is sealed.
 
-    The passphrase is tried on the key's own file first: a wrong one never reaches a daemon.
+    The passphrase is read first and tried on the key's own file, then `given` reads what else was handed in; only
+    then is a daemon looked for.
     """
     where = places()
     keys, key = unlocked_key(options)
     with key:
+        value = given(options)
         reached = running_or_transient(where) if transient else _as_pair(where)
         with reached as (control, is_transient):
             if is_transient:
                 control.unlock(keys.vault_kek.reveal())
             if session:
                 control.open_session(key)
-            yield Desk(control=control, key=key, transient=is_transient)
+            yield Desk(control=control, key=key, transient=is_transient, given=value)
 
 
 def unlocked_key(options: Namespace) -> tuple[Keys, ApproverKey]:
@@ -96,6 +107,18 @@ def daemon_command(*arguments: str) -> list[str]:
     return [sys.executable, "-I", "-m", "broker.daemon", *arguments]
 
 
+def await_ready(child: "subprocess.Popen[bytes]", more: str) -> None:
+    """Wait until a daemon that we started says that it serves. Raises CliError with its reason, and `more`."""
+    if child.stdout is None:
+        raise CliError("the daemon that was started has no output to wait for")
+    readable, _, _ = select.select([child.stdout], [], [], START_S)
+    line = os.read(child.stdout.fileno(), _MOST_OUTPUT_BYTES) if readable else b""
+    if line.split(b"\n", 1)[0].strip() == b"ready":
+        return
+    why = reason_of(child, line) if readable else f"it was not ready in {START_S:.0f} s"
+    raise CliError(f"the daemon did not start: {why}" + (f"; {more}" if more else ""))
+
+
 @contextlib.contextmanager
 def _as_pair(where: Places) -> Iterator[tuple[ControlClient, bool]]:
     with running(where) as control:
@@ -111,25 +134,14 @@ def _transient(where: Places) -> Iterator[None]:
         stdin=subprocess.PIPE,  # its end tells the child that we are gone
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env=for_daemon(os.environ),
         start_new_session=True,  # Ctrl-C is for us; we stop the child in order
     ) as child:
         try:
-            _await_ready(child)
+            await_ready(child, "")
             yield
         finally:
             _stop(child)
-
-
-def _await_ready(child: "subprocess.Popen[bytes]") -> None:
-    if child.stdout is None:
-        raise CliError("the transient daemon has no output")
-    readable, _, _ = select.select([child.stdout], [], [], START_S)
-    line = os.read(child.stdout.fileno(), _MOST_OUTPUT_BYTES) if readable else b""
-    if line.split(b"\n", 1)[0].strip() == b"ready":
-        return
-    if not readable:
-        raise CliError(f"no daemon was running, and one started for this did not get ready in {START_S:.0f} s")
-    raise CliError(f"no daemon was running, and one started for this gave up: {reason_of(child, line)}")
 
 
 def reason_of(child: "subprocess.Popen[bytes]", output: bytes) -> str:

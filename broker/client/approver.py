@@ -41,6 +41,7 @@ __all__ = [
     "derive",
     "read_key_file",
     "rewrap_key_file",
+    "save_key_file",
 ]
 
 FILE_VERSION = 1
@@ -222,8 +223,13 @@ class ApproverKey:
 def create_key_file(path: Path, log_id: str, kdf: KdfParams, approver_kek: Secret) -> bytes:
     """Make an approver key, keep it wrapped in a new file with mode 0600, and return its public key."""
     with ApproverKey(log_id=log_id, seed=os.urandom(32)) as key:
-        _write_new(path, KeyFile.sealed(key, kdf, approver_kek).encode())
+        save_key_file(path, key, kdf, approver_kek)
         return key.public_key
+
+
+def save_key_file(path: Path, key: ApproverKey, kdf: KdfParams, approver_kek: Secret) -> None:
+    """Keep a key wrapped in a new file with mode 0600. Raises ApproverError where there is one."""
+    _write_new(path, KeyFile.sealed(key, kdf, approver_kek).encode())
 
 
 def rewrap_key_file(path: Path, old_kek: Secret, new_kek: Secret, new_kdf: KdfParams) -> None:

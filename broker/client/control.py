@@ -5,6 +5,7 @@ widens anything is signed here, over what this process was told to do and what i
 """
 
 import base64
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -296,7 +297,7 @@ def _refusal(status: int, value: Mapping[str, JsonValue]) -> Exception:
         status=status,
         code=str(error["code"]),
         faults=tuple(_fault(fault) for fault in faults if isinstance(fault, dict)),
-        retry_after_s=delay if isinstance(delay, int) else None,
+        retry_after_s=math.ceil(delay) if isinstance(delay, int | float) else None,
     )
 
 

@@ -1,0 +1,191 @@
+"""`doorward approvals`: the same decisions as the screen's, for ssh sessions and scripts.
+
+A yes is signed over the card that was shown here, no sooner than its arming time after it was shown. A no needs no
+passphrase. Listing shows what anybody who reaches the socket may know; the whole card needs the approver key.
+"""
+
+import shutil
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Mapping
+
+from broker.cli.arguments import Verbs
+from broker.cli.faults import CliError
+from broker.cli.output import number, show, table, text
+from broker.cli.prompts import confirmed, word
+from broker.cli.reach import desk, places, running
+from broker.client.card_text import card_lines
+from broker.client.card_words import countdown, yes_once, yes_session
+from broker.client.control import ControlClient, Served
+from broker.client.hardening import harden
+from broker.contract.neutralise import visible, visible_json
+from broker.contract.wire import JsonValue, dump
+
+LONGEST_ARMING_S = 60.0
+_ROUNDING_S = 0.05  # the daemon counts by its own clock
+
+
+def run(noun: str, arguments: list[str]) -> int:
+    harden()
+    options = _verbs(noun).parser.parse_args(arguments)
+    match options.verb:
+        case "list":
+            return _list(options)
+        case "show":
+            return _show(options)
+        case "approve":
+            return _approve(options)
+        case _:
+            return _deny(options)
+
+
+def _verbs(noun: str) -> Verbs:
+    verbs = Verbs(noun, "Requests that wait for a human, and the answers to them.")
+    listed = verbs.add("list", "the cards")
+    listed.add_argument("--state", default="pending", metavar="STATE", help="pending (default), all, or how it ended")
+    listed.add_argument("--follow", action="store_true", help="go on: one line for each change")
+    shown = verbs.add("show", "a whole card")
+    yes = verbs.add("approve", "say yes to exactly what the card shows")
+    yes.add_argument("--scope", choices=("once", "session"), default="once")
+    yes.add_argument("--confirm", metavar="WORD", help="the word that the card asks for")
+    no = verbs.add("deny", "say no")
+    no.add_argument("--end-session", action="store_true", help="and end the agent's session")
+    for verb in (yes, no):
+        verb.add_argument("--reason", metavar="TEXT", help="your words; a denial's are told to the agent")
+    for verb in (shown, yes, no):
+        verb.add_argument("id", metavar="ID")
+    return verbs
+
+
+def _list(options: Namespace) -> int:
+    state = None if options.state == "all" else options.state
+    with running(places()) as control:
+        stream = control.events() if options.follow else None
+        found = control.approvals(state=state)
+        if stream is None:
+            show({"approvals": found}, _listing(found), as_json=options.json)
+            return 0
+        for item in found:
+            _line(item, as_json=options.json)
+        last: dict[str, JsonValue] = {str(item.get("id")): item.get("state") for item in found}
+        for event in stream:
+            if event is not None and event.name in {"approval", "reset"}:
+                _changes(control, last, as_json=options.json)
+    return 0
+
+
+def _changes(control: ControlClient, last: dict[str, JsonValue], *, as_json: bool) -> None:
+    """Print what is not as it was; `last` is brought up to date."""
+    for item in control.approvals():
+        name = str(item.get("id"))
+        if last.get(name) != item.get("state"):
+            last[name] = item.get("state")
+            _line(item, as_json=as_json)
+
+
+def _line(item: Mapping[str, JsonValue], *, as_json: bool) -> None:
+    what = f"{text(item, 'id')} {text(item, 'state'):<8} {text(item, 'effect'):<6} {text(item, 'operation')}"
+    line = f"{what} {text(item, 'target')} ({text(item, 'agent')})"
+    print(visible_json(dump(item).decode()) if as_json else line, flush=True)
+
+
+def _listing(found: list[dict[str, JsonValue]]) -> list[str]:
+    if not found:
+        return ["nothing waits for you"]
+    now_ms = _now_ms()
+    rows = [
+        (
+            item.get("id"),
+            item.get("effect"),
+            item.get("operation"),
+            item.get("target"),
+            item.get("agent"),
+            countdown(number(item, "expires_at_ms") - now_ms) if item.get("state") == "pending" else item.get("state"),
+        )
+        for item in found
+    ]
+    return table(("Id", "Effect", "Operation", "Target", "Agent", "Left"), rows)
+
+
+def _show(options: Namespace) -> int:
+    with desk(options, transient=False, session=True) as reached:
+        served = reached.control.approval(options.id)
+    show(served.raw, _card(served), as_json=options.json)
+    return 0
+
+
+def _card(served: Served) -> list[str]:
+    return card_lines(
+        served.card,
+        card_digest=served.digest,
+        state=served.state,
+        expires_at_ms=served.expires_at_ms,
+        joined=served.joined,
+        now_ms=_now_ms(),
+        width=shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80,
+    )
+
+
+def _approve(options: Namespace) -> int:
+    with desk(options, transient=False, session=True) as reached:
+        served = reached.control.approval(options.id)
+        shown_at = time.monotonic()
+        print("\n".join(_card(served)), file=sys.stderr if options.json else sys.stdout, flush=True)
+        _refuse_unanswerable(served, options)
+        confirm = _agreed(served, options)
+        _wait_armed(served, shown_at)
+        answer = reached.control.approve(
+            served, reached.key, scope=options.scope, confirm=confirm, reason=options.reason
+        )
+    state = answer.get("state")
+    covers = (
+        yes_session(served.card) if options.scope == "session" else yes_once(served.card, joined_calls=served.joined)
+    )
+    show(answer, ["", f"{text(answer, 'state')}: {covers}"], as_json=options.json)
+    return 0 if state == "approved" else 1
+
+
+def _refuse_unanswerable(served: Served, options: Namespace) -> None:
+    if served.state != "pending":
+        raise CliError(f"this card is {served.state}; it can no longer be answered", code="settled")
+    if options.scope == "session" and not served.card.yes.session.offered:
+        raise CliError(f"a grant to the session is {yes_session(served.card)}")
+
+
+def _agreed(served: Served, options: Namespace) -> str | None:
+    """The typed word where the card asks for one; else a plain yes. Raises CliError where the human does neither."""
+    wanted = served.card.typed_word
+    if wanted is None:
+        what = "Grant this to the session?" if options.scope == "session" else "Approve once?"
+        if not confirmed(what, yes=options.yes):
+            raise CliError("not approved; the card still waits")
+        return None
+    given = options.confirm
+    if given is None:
+        if options.yes:
+            raise CliError(f"this card asks for its word: --confirm {visible(wanted)}")
+        given = word(f"Type {visible(wanted)} to approve:")
+    if given != wanted:
+        raise CliError("that is not the word; not approved, the card still waits", code="wrong_confirm")
+    return str(given)
+
+
+def _wait_armed(served: Served, shown_at: float) -> None:
+    """A card cannot be approved sooner after it was shown than its arming time."""
+    arming_s = min(served.arming_ms / 1000, LONGEST_ARMING_S) + _ROUNDING_S
+    left = shown_at + arming_s - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+
+
+def _deny(options: Namespace) -> int:
+    with running(places()) as control:
+        answer = control.deny(options.id, reason=options.reason, end_session=options.end_session)
+    ended = "; its session is ended" if options.end_session else ""
+    show(answer, [f"{text(answer, 'state')}: nothing is sent{ended}"], as_json=options.json)
+    return 0 if answer.get("state") == "denied" else 1
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,168 @@
+"""`doorward credential`: put secrets in, bind them, take them out of use. No verb shows a value; there is no reveal.
+
+Values come from a prompt without echo, from standard input, or from a named variable; never from argv.
+"""
+
+import os
+import time
+from argparse import Namespace
+from collections.abc import Mapping
+
+from broker.cli.arguments import Parser, Verbs
+from broker.cli.faults import CliError, UsageError
+from broker.cli.output import number, show, table, text
+from broker.cli.prompts import confirmed, typed_value, value_from_environment, value_from_stdin, word
+from broker.cli.reach import Desk, desk
+from broker.client.card_words import duration
+from broker.client.hardening import harden
+from broker.contract.neutralise import visible
+from broker.contract.wire import JsonValue
+from broker.core.secret import Secret
+
+KINDS = ("bearer", "basic", "header")
+_VALUES = """The value is asked for without echo, unless --stdin or --from-env says otherwise.
+For kind basic, --stdin and --from-env take USERNAME:PASSWORD."""
+
+
+def run(noun: str, arguments: list[str]) -> int:
+    harden()
+    options = _verbs(noun).parser.parse_args(arguments)
+    match options.verb:
+        case "add":
+            return _add(options)
+        case "list":
+            return _list(options)
+        case "rotate":
+            return _rotate(options)
+        case "rebind":
+            return _rebind(options)
+        case _:
+            return _remove(options)
+
+
+def add_value_options(parser: Parser) -> None:
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--stdin", action="store_true", help="read the value from standard input")
+    source.add_argument("--from-env", metavar="VAR", help="read the value from this variable")
+
+
+def add(reached: Desk, params: Mapping[str, JsonValue], secret: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return reached.control.add_credential(params, secret, reached.key)
+
+
+def given_value(options: Namespace) -> Secret | None:
+    """The value that --stdin or --from-env name; None where it is to be asked for. Taken before any child starts."""
+    if options.stdin:
+        return value_from_stdin()
+    if options.from_env is not None:
+        value = value_from_environment(options.from_env)
+        os.environ.pop(options.from_env, None)  # no child of ours inherits it
+        return value
+    return None
+
+
+def secret_of(kind: str, given: Secret | None, name: str) -> dict[str, JsonValue]:
+    """The value of a credential of this kind as the contract spells it, asked for where it was not given."""
+    if kind == "basic":
+        return _basic(given, name)
+    value = given or typed_value(f"Value of {visible(name)} (not shown): ")
+    return {"token" if kind == "bearer" else "value": value.reveal().decode()}
+
+
+def _verbs(noun: str) -> Verbs:
+    verbs = Verbs(noun, "Secrets and where they may go. Values only ever go in.")
+    new = verbs.add("add", "a new credential, bound to the places it may go to", epilog=_VALUES)
+    new.add_argument("--kind", choices=KINDS, required=True)
+    new.add_argument("--header", metavar="NAME", help="for kind header: which one")
+    new.add_argument("--template", metavar="TEXT", help="for kind header: its text, with {value} once")
+    verbs.add("list", "names, kinds, places and ages; never a value")
+    rotated = verbs.add("rotate", "a new value for the same places", epilog=_VALUES)
+    rebound = verbs.add("rebind", "other places; asks for the value again", epilog=_VALUES)
+    removed = verbs.add("remove", "take it out for good")
+    for verb in (new, rotated, rebound, removed):
+        verb.add_argument("name", metavar="NAME")
+    for verb in (new, rebound):
+        verb.add_argument("--origin", action="append", required=True, metavar="URL", help="where it may go; repeatable")
+    for verb in (new, rotated, rebound):
+        add_value_options(verb)
+    return verbs
+
+
+def _add(options: Namespace) -> int:
+    if (options.kind == "header") != (options.header is not None):
+        raise UsageError("--header NAME belongs to --kind header, and is needed there")
+    if options.template is not None and options.kind != "header":
+        raise UsageError("--template belongs to --kind header")
+    params: dict[str, JsonValue] = {"name": options.name, "kind": options.kind, "origins": options.origin}
+    if options.header is not None:
+        params["header"] = options.header
+    if options.template is not None:
+        params["template"] = options.template
+    with desk(options, transient=True, given=given_value) as reached:
+        answer = add(reached, params, secret_of(options.kind, reached.given, options.name))
+    places = ", ".join(visible(origin) for origin in options.origin)
+    show(answer, [f"added {visible(options.name)}; it goes to {places} and nowhere else"], as_json=options.json)
+    return 0
+
+
+def _list(options: Namespace) -> int:
+    with desk(options, transient=True, session=True) as reached:
+        found = reached.control.credentials()
+    now_ms = time.time_ns() // 1_000_000
+    rows = [
+        (
+            item.get("name"),
+            item.get("kind"),
+            item.get("origins"),
+            item.get("version"),
+            f"{duration(now_ms - (number(item, 'rotated_at_ms') or number(item, 'created_at_ms')))} ago",
+        )
+        for item in found
+    ]
+    lines = table(("Name", "Kind", "Bound to", "Version", "Put in"), rows) if rows else ["no credential yet"]
+    show({"credentials": found}, lines, as_json=options.json)
+    return 0
+
+
+def _rotate(options: Namespace) -> int:
+    with desk(options, transient=True, session=True, given=given_value) as reached:
+        secret = secret_of(_kind(reached, options.name), reached.given, options.name)
+        answer = reached.control.rotate_credential(options.name, secret, reached.key)
+    show(answer, [f"rotated {visible(options.name)}; grants that used the old value are gone"], as_json=options.json)
+    return 0
+
+
+def _rebind(options: Namespace) -> int:
+    with desk(options, transient=True, session=True, given=given_value) as reached:
+        secret = secret_of(_kind(reached, options.name), reached.given, options.name)
+        answer = reached.control.rebind_credential(options.name, options.origin, secret, reached.key)
+    places = ", ".join(visible(origin) for origin in options.origin)
+    show(answer, [f"{visible(options.name)} goes to {places} and nowhere else"], as_json=options.json)
+    return 0
+
+
+def _remove(options: Namespace) -> int:
+    if not confirmed(f"Remove {visible(options.name)} for good?", yes=options.yes):
+        raise CliError("nothing was removed")
+    with desk(options, transient=True) as reached:
+        answer = reached.control.remove_credential(options.name, reached.key)
+    show(answer, [f"removed {visible(options.name)}"], as_json=options.json)
+    return 0
+
+
+def _kind(reached: Desk, name: str) -> str:
+    for item in reached.control.credentials():
+        if item.get("name") == name:
+            return text(item, "kind")
+    raise CliError(f"there is no credential {name!r}; doorward credential list shows what there is", code="unknown")
+
+
+def _basic(given: Secret | None, name: str) -> dict[str, JsonValue]:
+    if given is None:
+        username = word(f"User name for {visible(name)}:")
+        password = typed_value(f"Password of {visible(name)} (not shown): ").reveal().decode()
+    else:
+        username, colon, password = given.reveal().decode().partition(":")
+        if not colon or not password:
+            raise CliError("for kind basic the value is USERNAME:PASSWORD")
+    return {"username": username, "password": password}

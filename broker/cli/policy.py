@@ -1,0 +1,169 @@
+"""`doorward policy`: check and read files without a daemon; diff, explain and trust through one.
+
+A policy takes force only by an approver's signature over the digest of the very files that were looked at.
+"""
+
+import os
+from argparse import Namespace
+from pathlib import Path
+
+from broker.cli.arguments import Verbs
+from broker.cli.faults import CliError
+from broker.cli.output import show
+from broker.cli.policy_trust import pending_lines, refuse_faults, trust
+from broker.cli.reach import desk, places, running
+from broker.client.faults import NotRunning
+from broker.client.hardening import harden
+from broker.contract.exits import EXIT_CODES, FAULTS_FOUND
+from broker.contract.neutralise import visible
+from broker.contract.wire import JsonValue
+from broker.core.policy.faults import Fault
+from broker.policyfiles import PolicyError, PolicyFile
+from broker.policyfiles.check import check
+from broker.policyfiles.directory import read_directory
+from broker.policyfiles.shipped import pack_bytes, schema_bytes
+
+FILE_MODE = 0o600
+
+
+def run(noun: str, arguments: list[str]) -> int:
+    harden()
+    if arguments[:1] == ["explain"]:
+        from broker.cli.policy_explain import explain  # noqa: PLC0415 - only this verb needs the request's options
+
+        return explain(arguments[1:])
+    options = _verbs(noun).parser.parse_args(arguments)
+    match options.verb:
+        case "check":
+            return _check(options)
+        case "trust":
+            return _trust(options)
+        case "diff":
+            return _diff(options)
+        case "add":
+            return _add(options)
+        case _:
+            return _schema()
+
+
+def install(name: str, where: Path, *, force: bool = False) -> Path:
+    """Copy a shipped pack into the policy directory. Raises CliError where a file of that name is there already."""
+    try:
+        content = pack_bytes(name)
+    except PolicyError as cause:
+        raise CliError(f"{name}: {cause}", code="unknown") from None
+    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = where / f"{name}.toml"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        descriptor = os.open(target, flags, FILE_MODE)
+    except FileExistsError:
+        raise CliError(
+            f"{target} is there already; it was left as it is (--force replaces it)", code="exists"
+        ) from None
+    except OSError as cause:
+        raise CliError(f"{target} can not be written: {cause.strerror}") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    return target
+
+
+def _verbs(noun: str) -> Verbs:
+    verbs = Verbs(noun, "Who may do what, and who must be asked.")
+    checked = verbs.add("check", "syntax, traps, examples and unwise rules; needs no daemon")
+    checked.add_argument(
+        "paths", nargs="*", metavar="PATH", help="directories or files; default: your policy directory"
+    )
+    verbs.add("trust", "sign the files as they are now, after showing what that changes")
+    verbs.add("diff", "what trusting the files would loosen and tighten")
+    verbs.add("explain", "which rule decides a request: METHOD SERVICE PATH, or call SERVICE.OPERATION")
+    added = verbs.add("add", "copy a shipped pack into your policy directory")
+    added.add_argument("name", metavar="NAME")
+    added.add_argument("--force", action="store_true", help="replace a file of that name")
+    verbs.add("schema", "the JSON Schema that editors use")
+    return verbs
+
+
+def _check(options: Namespace) -> int:
+    try:
+        report = check(_files([Path(path) for path in options.paths] or [places().policies]), None)
+    except PolicyError as cause:
+        faults = cause.faults
+        lines = [visible(str(fault)) for fault in faults] or [visible(str(cause))]
+        value: dict[str, JsonValue] = {
+            "faults": [_json(fault) for fault in faults],
+            "warnings": [],
+            "message": str(cause),
+        }
+        show(value, lines, as_json=options.json)
+        return FAULTS_FOUND
+    lines = [visible(str(fault)) for fault in report.faults]
+    lines += [f"warning: {visible(str(warning))}" for warning in report.warnings]
+    rules = 0 if report.policy is None else len(report.policy.rules)
+    lines.append(f"{len(report.faults)} faults, {len(report.warnings)} warnings, {rules} rules")
+    show(
+        {"faults": [_json(fault) for fault in report.faults], "warnings": [_json(fault) for fault in report.warnings]},
+        lines,
+        as_json=options.json,
+    )
+    return FAULTS_FOUND if report.faults else 0
+
+
+def _files(paths: list[Path]) -> list[PolicyFile]:
+    """The files of directories, read as the daemon reads them, and files named one by one."""
+    out: list[PolicyFile] = []
+    for path in paths:
+        if path.is_dir():
+            out += read_directory(path, os.geteuid())
+            continue
+        try:
+            out.append(PolicyFile(name=path.name, raw=path.read_bytes()))
+        except OSError as cause:
+            raise PolicyError(f"{path}: can't be read: {cause.strerror}") from None
+    return out
+
+
+def _json(fault: Fault) -> dict[str, JsonValue]:
+    return {
+        "file": fault.file,
+        "line": fault.line,
+        "key": fault.key,
+        "problem": fault.problem,
+        "expected": fault.expected,
+    }
+
+
+def _trust(options: Namespace) -> int:
+    with desk(options, transient=True) as reached:
+        return trust(reached, options)
+
+
+def _diff(options: Namespace) -> int:
+    try:
+        with running(places()) as control:
+            vault = control.status().get("vault")
+            if isinstance(vault, dict) and vault.get("state") != "ready":
+                raise CliError(
+                    "the vault is locked, and the policy in force is sealed in it: doorward unlock",
+                    exit_code=EXIT_CODES["vault_locked"],
+                    code="vault_locked",
+                )
+            pending = control.policy_pending()
+    except NotRunning:
+        with desk(options, transient=True) as reached:
+            pending = reached.control.policy_pending()
+    show(pending, pending_lines(pending), as_json=options.json)
+    refuse_faults(pending)
+    return 0
+
+
+def _add(options: Namespace) -> int:
+    target = install(options.name, places().policies, force=options.force)
+    lines = [f"copied to {visible(str(target))}", "It is not in force yet: look at it, then doorward policy trust"]
+    show({"name": options.name, "path": str(target)}, lines, as_json=options.json)
+    return 0
+
+
+def _schema() -> int:
+    print(schema_bytes().decode(), end="")
+    return 0

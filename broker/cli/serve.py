@@ -1,0 +1,152 @@
+"""`doorward serve`, `ui` and `up`: the daemon, the approval screen, and both with one passphrase.
+
+Each is the same interpreter, isolated (-I). `up` leaves the daemon running when the screen is closed, and says so.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from argparse import Namespace
+
+from broker.cli.arguments import Parser, human_parser
+from broker.cli.environment import for_daemon
+from broker.cli.faults import CliError
+from broker.cli.output import part
+from broker.cli.prompts import passphrase
+from broker.cli.reach import await_ready, daemon_command, key_file, places
+from broker.client.approver import derive
+from broker.client.control import ControlClient
+from broker.client.faults import NotRunning
+from broker.client.hardening import harden
+from broker.client.places import Places
+from broker.contract.neutralise import visible
+from broker.core.secret import Secret
+
+LOG_MODE = 0o600
+
+
+def run(noun: str, arguments: list[str]) -> int:
+    if noun == "serve":
+        return _serve(arguments)
+    if noun == "ui":
+        return _ui(arguments)
+    return _up(arguments)
+
+
+def _serve(arguments: list[str]) -> int:
+    parser = Parser("doorward serve", "Run the daemon in the foreground.")
+    parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    options = parser.parse_args(arguments)
+    _become(daemon_command("--log-level", options.log_level))
+    return 0
+
+
+def _ui(arguments: list[str]) -> int:
+    parser = Parser("doorward ui", "The approval screen of a daemon that runs.")
+    parser.add_argument("--passphrase-fd", type=int, metavar="N", help="read the passphrase's line from descriptor N")
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
+    options = parser.parse_args(arguments)
+    if options.passphrase_fd is not None:
+        try:
+            os.set_inheritable(options.passphrase_fd, True)  # noqa: FBT003 - positional only
+        except OSError as cause:
+            raise CliError(f"descriptor {options.passphrase_fd}: {cause.strerror}") from None
+    _become(_ui_command(options.passphrase_fd, ascii_only=options.ascii))
+    return 0
+
+
+def _up(arguments: list[str]) -> int:
+    harden()
+    parser = human_parser("doorward up", "Start the daemon if none runs, unlock it, and open the approval screen.")
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
+    options = parser.parse_args(arguments)
+    where = places()
+    if not where.vault.exists():
+        raise CliError("there is no vault yet: doorward setup github makes everything that is needed")
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise CliError("the approval screen needs a terminal; without one: doorward serve, doorward unlock")
+    file = key_file()
+    given = passphrase(options.passphrase_fd)
+    keys = derive(given, file.kdf)
+    file.opened(keys.approver_kek).wipe()  # a wrong passphrase ends here
+    with ControlClient(where) as control:
+        pid = _start_if_needed(control, where)
+        if part(control.status(), "vault").get("state") != "ready":
+            control.unlock(keys.vault_kek.reveal())
+    code = _attend_ui(given, options)
+    stop = "kill the daemon's process" if pid is None else f"kill {pid}"
+    print(f"The screen is closed; the daemon goes on. To close the vault: doorward lock. To stop it: {stop}")
+    return code
+
+
+def _start_if_needed(control: ControlClient, where: Places) -> int | None:
+    """Start a daemon in a session of its own where none runs; its pid where it is known."""
+    with contextlib.suppress(NotRunning):
+        control.status()
+        return _holder(where)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        log = os.open(where.daemon_log, flags, LOG_MODE)
+    except OSError as cause:
+        raise CliError(f"{where.daemon_log} can not be written: {cause.strerror}") from None
+    try:
+        child = subprocess.Popen(
+            daemon_command(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=for_daemon(os.environ),
+            start_new_session=True,
+            cwd="/",
+        )
+    finally:
+        os.close(log)
+    try:
+        await_ready(child, f"see {visible(str(where.daemon_log))}")
+    except BaseException:
+        child.terminate()
+        raise
+    finally:
+        if child.stdout is not None:
+            child.stdout.close()
+    child.returncode = 0  # it outlives us on purpose: nobody waits for it
+    return child.pid
+
+
+def _holder(where: Places) -> int | None:
+    """The pid that the daemon wrote into its lock file."""
+    try:
+        text = where.lock.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return int(text) if text.isdecimal() else None
+
+
+def _attend_ui(given: Secret, options: Namespace) -> int:
+    reading, writing = os.pipe()
+    try:
+        child = subprocess.Popen(_ui_command(reading, ascii_only=options.ascii), pass_fds=(reading,))
+        os.close(reading)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(writing, given.reveal() + b"\n")
+    finally:
+        os.close(writing)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the screen asks before it ends
+    try:
+        return child.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ui_command(descriptor: int | None, *, ascii_only: bool) -> list[str]:
+    command = [sys.executable, "-I", "-m", "ui"]
+    if descriptor is not None:
+        command += ["--passphrase-fd", str(descriptor)]
+    return [*command, "--ascii"] if ascii_only else command
+
+
+def _become(command: list[str]) -> None:
+    sys.stdout.flush()
+    os.execv(command[0], command)  # noqa: S606 - our own program, from a list

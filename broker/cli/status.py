@@ -1,0 +1,43 @@
+"""`doorward status`: what the daemon is doing, in a dozen lines."""
+
+from collections.abc import Mapping
+
+from broker.cli.arguments import human_parser
+from broker.cli.output import number, part, show, text
+from broker.cli.reach import places, running
+from broker.client.hardening import harden
+from broker.contract.neutralise import visible
+from broker.contract.wire import JsonValue
+
+
+def run(noun: str, arguments: list[str]) -> int:
+    harden()
+    options = human_parser(f"doorward {noun}").parse_args(arguments)
+    where = places()
+    with running(where) as control:
+        status = control.status()
+    show(status, [*_lines(status), f"policies {visible(str(where.policies))}"], as_json=options.json)
+    return 0
+
+
+def _lines(status: Mapping[str, JsonValue]) -> list[str]:
+    vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
+    ready = vault.get("state") == "ready"
+    digest = policy.get("digest")
+    in_force = "none trusted yet" if digest is None else f"{text(policy, 'digest')}, counter {text(policy, 'counter')}"
+    doubts = number(part(status, "operations"), "in_doubt")
+    waiting = number(part(status, "approvals"), "pending")
+    warnings = status.get("warnings")
+    return [
+        f"doorward {text(status, 'version')}, log {text(status, 'log_id')}",
+        f"{'+' if ready else '!'} vault    {text(vault, 'state')}, term {text(vault, 'term')}",
+        f"{'+' if digest else '!'} policy   {in_force}",
+        *(["! policy   the files differ from what is trusted: doorward policy diff"] if policy.get("pending") else []),
+        f"{'+' if audit.get('anchored') else '!'} audit    {text(audit, 'seq')} records, "
+        + ("anchored" if audit.get("anchored") else "NOT anchored"),
+        f"{'!' if waiting else '+'} waiting  {waiting} for an answer",
+        f"{'?' if doubts else '+'} in doubt {doubts}" + (": doorward operations list --in-doubt" if doubts else ""),
+        f"  sessions {text(status, 'sessions')}",
+        *(["! FROZEN   nothing runs: doorward thaw"] if status.get("frozen") else []),
+        *[f"! {visible(str(warning))}" for warning in (warnings if isinstance(warnings, list) else [])],
+    ]
