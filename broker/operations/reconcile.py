@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import reply
@@ -72,6 +72,7 @@ class Reconciler:
         frame = Frame(
             correlation_id=errand.correlation_id,
             operation=attempt.operation,
+            effect=Effect.WRITE,  # nothing else is ever in doubt
             previous_correlation_id=attempt.correlation_id,
         )
         try:
@@ -119,7 +120,7 @@ class Reconciler:
         if envelope.category is not Category.OUTCOME_UNKNOWN:
             self._post(EventName.RECONCILE_SETTLED, errand, reply.audit_fields(envelope))
             await self._ledger.settle(attempt.correlation_id, envelope.to_json())
-        return envelope.to_json()
+        return {**envelope.to_json(), "gate": answer["gate"]}
 
     async def _not_before(self, attempt: Attempt, read_back: ReadBack) -> None:
         """Give an index of the provider's the declared time to catch up."""
