@@ -1,0 +1,157 @@
+"""Matching: each matcher by itself, paths segment by segment, and where two patterns meet."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.contract.reasons import ApprovalRule, Effect
+from broker.core.policy.match import (
+    FRESH,
+    Facts,
+    facts_of,
+    first_mismatch,
+    may_match,
+    meeting_point,
+    path_fits,
+    pattern_segments,
+)
+from broker.core.policy.model import Place, Rule
+from broker.core.resolve import HttpAsk, resolve
+from tests.fakes.policies import SHOP, policy_of
+
+FACTS = Facts(
+    agent="claude-code",
+    service="github",
+    operation="issues.list",
+    effect=Effect.READ,
+    destructive=False,
+    method="GET",
+    host="api.github.com",
+    segments=("repos", "Acme", "site"),
+)
+
+
+def rule(**parts: object) -> Rule:
+    made = Rule(id="r", approval=ApprovalRule.SESSION, place=Place(file="p.toml", line=1))
+    return replace(made, **parts)  # type: ignore[arg-type]  # parts of a rule, by name
+
+
+@pytest.mark.parametrize(
+    ("parts", "failed"),
+    [
+        ({}, None),
+        ({"agents": ("codex", "claude-*")}, None),
+        ({"agents": ("codex",)}, "agents"),
+        ({"services": ("git*",)}, None),
+        ({"services": ("gitlab",)}, "services"),
+        ({"operations": ("issues.*",)}, None),
+        ({"operations": ("github.issues.list",)}, None),
+        ({"operations": ("pulls.list",)}, "operations"),
+        ({"effects": (Effect.WRITE, Effect.READ)}, None),
+        ({"effects": (Effect.WRITE,)}, "effects"),
+        ({"destructive": False}, None),
+        ({"destructive": True}, "destructive"),
+        ({"methods": ("GET",)}, None),
+        ({"methods": ("HEAD",)}, "methods"),
+        ({"paths": ("/x", "/repos/*/site")}, None),
+        ({"paths": ("/repos/acme/**",)}, "paths"),
+        ({"hosts": ("*.github.com",)}, None),
+        ({"hosts": ("github.com",)}, "hosts"),
+        ({"agents": ("x",), "hosts": ("x",)}, "agents"),
+    ],
+)
+def test_all_matchers_have_to_hold_and_the_first_that_fails_is_named(
+    parts: dict[str, object], failed: str | None
+) -> None:
+    assert failed == first_mismatch(rule(**parts), FACTS)
+
+
+@pytest.mark.parametrize("approval", [ApprovalRule.DENY, ApprovalRule.PER_CALL])
+def test_what_restrains_is_no_way_round_by_case(approval: ApprovalRule) -> None:
+    assert first_mismatch(rule(approval=approval, paths=("/Repos/ACME/**",)), FACTS) is None
+
+
+@pytest.mark.parametrize("approval", [ApprovalRule.NONE, ApprovalRule.SESSION])
+def test_what_opens_is_matched_to_the_letter(approval: ApprovalRule) -> None:
+    assert "paths" == first_mismatch(rule(approval=approval, paths=("/Repos/ACME/**",)), FACTS)
+
+
+def test_running_something_counts_as_a_write() -> None:
+    runs = replace(FACTS, effect=Effect.EXEC)
+
+    assert first_mismatch(rule(effects=(Effect.WRITE,)), runs) is None
+    assert first_mismatch(rule(effects=(Effect.EXEC,)), runs) is None
+    assert "effects" == first_mismatch(rule(effects=(Effect.READ,)), runs)
+    assert "effects" == first_mismatch(rule(effects=(Effect.EXEC,)), replace(FACTS, effect=Effect.WRITE))
+
+
+def test_a_rule_may_match_where_only_the_path_is_open() -> None:
+    assert may_match(rule(paths=("/elsewhere",)), FACTS)
+    assert not may_match(rule(methods=("POST",), paths=("/repos/**",)), FACTS)
+
+
+def test_facts_are_of_the_frozen_request_below_its_base_url() -> None:
+    frozen = resolve(policy_of(SHOP), HttpAsk(service="shop", method="GET", path="/a%20b/c/"))
+
+    facts = facts_of("codex", frozen)  # type: ignore[arg-type]  # it resolves
+
+    assert ("codex", "shop", "GET", ("a b", "c")) == (facts.agent, facts.service, facts.operation, facts.segments)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("/", "/", True),
+        ("/", "/a", False),
+        ("/a", "/a", True),
+        ("/a", "/a/", True),
+        ("/a", "/b", False),
+        ("/a", "/a/b", False),
+        ("/*", "/a", True),
+        ("/*", "/", False),
+        ("/*", "/a/b", False),
+        ("/**", "/", True),
+        ("/**", "/a/b/c", True),
+        ("/a/**", "/a", True),
+        ("/a/**", "/b", False),
+        ("/a/**/z", "/a/z", True),
+        ("/a/**/z", "/a/b/c/z", True),
+        ("/a/**/z", "/a/z/b", False),
+        ("/**/b/**/d", "/a/b/c/b/d", True),
+        ("/**/b/*", "/b/b", True),
+        ("/a/*/**", "/a", False),
+    ],
+)
+def test_a_path_pattern_is_matched_by_segment(pattern: str, path: str, expected: bool) -> None:  # noqa: FBT001 - a verdict
+    segments = tuple(part for part in path.split("/") if part)
+
+    assert expected == path_fits(pattern_segments(pattern), segments)
+
+
+PATTERN = st.lists(st.sampled_from(["a", "b", "*", "**"]), max_size=5).map(tuple)
+SEGMENTS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=5).map(tuple)
+
+
+@given(PATTERN, PATTERN)
+def test_a_meeting_point_fits_both_patterns(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    point = meeting_point(one, other)
+
+    if point is not None:
+        assert path_fits(one, point)
+        assert path_fits(other, point)
+
+
+@given(PATTERN, PATTERN, SEGMENTS)
+def test_where_a_path_fits_both_there_is_a_meeting_point(
+    one: tuple[str, ...], other: tuple[str, ...], segments: tuple[str, ...]
+) -> None:
+    if path_fits(one, segments) and path_fits(other, segments):
+        assert meeting_point(one, other) is not None
+
+
+def test_a_meeting_point_is_as_unnamed_as_it_can_be() -> None:
+    assert ("a", FRESH) == meeting_point(("a", "*"), ("**",))
+    assert ("a", "b") == meeting_point(("a", "*"), ("*", "b"))
+    assert meeting_point(("a",), ("b",)) is None

@@ -1,0 +1,92 @@
+"""The listing for agents: what some rule could open, with the strictest gate, and no name of a rule."""
+
+import json
+
+from broker.core.policy.overview import could_open
+from tests.fakes.policies import SHOP, policy_of
+
+AGENTS = '[agents]\ncodex = { exe = "/usr/bin/codex" }\n'
+
+
+def listed(rules: str, agent: str = "codex") -> dict[str, str]:
+    return {opening.operation: opening.gate.value for opening in could_open(policy_of(SHOP, AGENTS + rules), agent)}
+
+
+def rule(name: str, approval: str, rest: str = "") -> str:
+    return f'[[rules]]\nid = "{name}"\napproval = "{approval}"\n{rest}\n'
+
+
+def test_what_no_rule_opens_is_not_listed() -> None:
+    assert {} == listed("")
+    assert {"orders.create": "per_call"} == listed(rule("a", "per_call", 'operations = ["orders.create"]'))
+
+
+def test_declared_operations_and_ad_hoc_methods_are_listed() -> None:
+    names = listed(rule("a", "none"))
+
+    assert list(names) == [
+        "files.put", "jobs.run", "orders.cancel", "orders.create", "orders.get", "orders.list", "orders.newest",
+        "GET", "POST",
+    ]  # fmt: skip
+
+
+def test_a_rule_for_another_agent_opens_nothing() -> None:
+    assert {} == listed(rule("a", "none", 'agents = ["codex"]'), agent="unidentified")
+
+
+def test_the_strictest_gate_that_a_path_may_meet_is_told() -> None:
+    some = rule("a", "none", 'effects = ["read"]') + rule("b", "per_call", 'paths = ["/orders/7"]')
+
+    assert {"per_call", "none"} == {listed(some)["orders.get"], listed(some)["orders.list"]}
+
+
+def test_what_is_denied_on_some_paths_alone_is_listed_with_the_gate_of_the_others() -> None:
+    some = (
+        rule("a", "session") + rule("b", "deny", 'paths = ["/orders/7"]') + rule("c", "deny", 'operations = ["jobs.*"]')
+    )
+
+    assert "session" == listed(some)["orders.get"]
+    assert "jobs.run" not in listed(some)
+
+
+def test_what_a_rule_opens_on_some_paths_alone_is_listed() -> None:
+    assert {"orders.get": "none", "GET": "none", "POST": "none"} == listed(rule("a", "none", 'paths = ["/orders/7"]'))
+
+
+def test_an_entry_tells_what_to_send_and_no_policy() -> None:
+    complete = SHOP.replace(
+        'query = ["state", "tag", "page"] }\neffect = "read"',
+        'query = ["state", "tag", "page"] }\neffect = "read"\n'
+        'completeness = { complete_when = "json.end==`true`", examples = '
+        "{ match = [{ status = 200, json = { end = true } }], no_match = [{ status = 200 }] } }",
+    )
+    entries = {
+        opening.operation: opening.to_json()
+        for opening in could_open(policy_of(complete, rule("canary-rule", "session")), "codex")
+    }
+
+    assert {
+        "service": "shop",
+        "operation": "orders.create",
+        "effect": "write",
+        "destructive": False,
+        "gate": "session",
+        "method": "POST",
+        "path": "/shops/{shop}/{branch}/orders",
+        "parameters": {
+            "path": ["shop", "branch"],
+            "query": [],
+            "body": ["name", "items", "note"],
+            "required": ["shop", "branch", "name"],
+        },
+        "completeness_declared": False,
+    } == entries["orders.create"]
+    assert entries["orders.list"]["completeness_declared"]
+    assert {"path": ["order_id"], "query": [], "body": None, "required": ["order_id"]} == entries["orders.get"][
+        "parameters"
+    ]
+    assert "'body': 'object'" in str(entries["files.put"]["parameters"])
+    assert (None, "/**", "write") == (
+        entries["POST"]["parameters"], entries["POST"]["path"], entries["POST"]["effect"],
+    )  # fmt: skip
+    assert "canary" not in json.dumps(list(entries.values()))
