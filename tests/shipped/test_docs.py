@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
+from broker.audit.verdict import EXIT_CODES as VERDICT_EXITS
 from broker.contract.exits import EXIT_CODES
 from broker.contract.reasons import Category, NextAction, Retry
 from broker.contract.schemas import schema
@@ -39,6 +40,12 @@ def test_the_readme_has_the_exit_code_of_every_category() -> None:
     }
 
     assert told == EXIT_CODES
+
+
+def test_the_readme_has_the_exit_code_of_every_verdict_on_the_log() -> None:
+    told = {name: int(code) for code, name in re.findall(r"\b(\d+) ([A-Z_]{2,})\b", text("README.md"))}
+
+    assert {verdict.value: code for verdict, code in VERDICT_EXITS.items()} == told
 
 
 def test_the_envelope_in_the_readme_fits_the_schema() -> None:
