@@ -1,0 +1,1 @@
+"""Executors: they carry out what a permit names, once, and report what they saw. They judge nothing."""

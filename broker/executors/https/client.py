@@ -1,0 +1,217 @@
+"""The HTTP executor: sends a frozen request once and reports how far it got and what came back.
+
+Whatever happens is a RawOutcome. No redirect is followed, no proxy, cookie, netrc or environment is used, nothing is
+sent twice, and a connection that saw a timeout, an overflow or broken framing is closed. Judges nothing.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import partial
+
+import aiohttp
+from aiohttp import ClientResponse, hdrs
+from aiohttp.http import HttpResponseParser
+from multidict import CIMultiDict
+from yarl import URL
+
+from broker.core.credential import CredentialSecret
+from broker.core.frozen import FrozenRequest
+from broker.core.gate import Permit
+from broker.core.outcome import Fault, Phase, RawOutcome
+from broker.core.reach import reach
+from broker.executors.https.attempt import Attempt, SlicedBody, once
+from broker.executors.https.content import Content
+from broker.executors.https.faults import AddressRefusedError, ContentFaultError, ExecutorError, fault_of
+from broker.executors.https.pool import CarefulConnector, PoolKey, Pools
+from broker.executors.https.resolver import Door, Lookup, SystemLookup
+from broker.ports import SecretStore
+
+MAX_BODY_BYTES = 1 << 20  # what predicates and strict JSON look at, whatever a policy allows
+
+# Framing and connection control are this module's business; a request that brings its own was not checked.
+_OURS = frozenset(
+    {
+        "accept-encoding", "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "te",
+        "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
+_TOKEN = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
+_AUTOMATIC = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE, hdrs.USER_AGENT)
+
+
+def assert_fast_parser() -> None:
+    """Raise ExecutorError unless aiohttp's C parser is in use: the other one is laxer and slower."""
+    if HttpResponseParser.__module__ != "aiohttp._http_parser":
+        raise ExecutorError("aiohttp's C extensions are missing; install a wheel of it for this platform")
+
+
+class HttpsExecutor:
+    """Implements the Executor port. `body_limit_bytes` is asked anew for each request."""
+
+    def __init__(
+        self,
+        *,
+        secrets: SecretStore,
+        body_limit_bytes: Callable[[], int],
+        version: str,
+        lookup: Lookup | None = None,
+    ) -> None:
+        assert_fast_parser()
+        self._secrets = secrets
+        self._body_limit_bytes = body_limit_bytes
+        self._user_agent = f"doorward/{version}"
+        self._system_lookup = SystemLookup()
+        self._pools = Pools(lookup or self._system_lookup)
+
+    async def execute(self, permit: Permit) -> RawOutcome:
+        """Never raises but for cancellation, which closes the connection."""
+        attempt = Attempt(permit.frozen.deadlines)
+        total = asyncio.timeout(permit.frozen.deadlines.total_s)
+        watch = asyncio.timeout(None)
+        try:
+            key = self._pool_key(permit)
+            attempt.secret = self._secret(permit)
+            async with self._pools.lease(key) as session, total, watch:
+                attempt.watch_by(watch)
+                await self._exchange(session, permit.frozen, attempt)
+        except TimeoutError as cause:
+            if total.expired():
+                return attempt.outcome(Fault.TOTAL_TIMEOUT)
+            return attempt.outcome(attempt.deadline_fault if watch.expired() else fault_of(cause))
+        except Exception as cause:  # noqa: BLE001 - every ending is a value; faults.py names the known ones
+            return attempt.outcome(fault_of(cause))
+        return attempt.outcome(None)
+
+    async def close_credential(self, name: str) -> None:
+        """Drop kept connections that were made with a credential; requests under way end first."""
+        await self._pools.retire(name)
+
+    async def close(self) -> None:
+        await self._pools.close()
+        self._system_lookup.close()
+
+    async def _exchange(self, session: aiohttp.ClientSession, frozen: FrozenRequest, attempt: Attempt) -> None:
+        headers = self._headers(frozen)
+        attempt.reach(Phase.CONNECTING)
+        response = await session.request(
+            frozen.method,
+            _url(frozen),
+            headers=headers,
+            data=SlicedBody(frozen.body, attempt) if frozen.body else None,
+            skip_auto_headers=_AUTOMATIC,
+            allow_redirects=False,
+            middlewares=(partial(once, attempt),),
+        )
+        try:
+            await _receive(response, attempt, cap_bytes=self._cap_bytes(frozen))
+        finally:
+            _part(session, response, attempt, is_clean=attempt.body_complete and attempt.sent_bytes == len(frozen.body))
+
+    def _headers(self, frozen: FrozenRequest) -> CIMultiDict[str]:
+        headers: CIMultiDict[str] = CIMultiDict()
+        for name, value in frozen.headers:
+            if name in _OURS or name.startswith("proxy-") or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+                raise ExecutorError("the frozen request holds a header that may not be sent")
+            headers.add(name, value)
+        headers.setdefault("accept", "*/*")
+        headers.setdefault("user-agent", self._user_agent)
+        headers["accept-encoding"] = "gzip"
+        return headers
+
+    def _cap_bytes(self, frozen: FrozenRequest) -> int:
+        declared = None if frozen.declared is None else frozen.declared.max_bytes
+        return min(self._body_limit_bytes() if declared is None else declared, MAX_BODY_BYTES)
+
+    def _secret(self, permit: Permit) -> CredentialSecret | None:
+        name = permit.frozen.service.credential
+        if name is None:
+            return None
+        if permit.credential_version is None:
+            raise ExecutorError("the permit names no version of the service's credential")
+        return self._secrets.secret_of(name, permit.credential_version)
+
+    def _pool_key(self, permit: Permit) -> PoolKey:
+        """Raises AddressRefusedError where the host can't lead anywhere allowed."""
+        frozen = permit.frozen
+        service = frozen.service
+        door = Door(scheme=_url(frozen).scheme, host=frozen.host, port=frozen.port, named=frozen.host == service.host)
+        if not reach(host=door.host, scheme=door.scheme, named=door.named):
+            raise AddressRefusedError
+        return PoolKey(
+            door=door,
+            credential=service.credential,
+            credential_version=permit.credential_version,
+            tls=service.tls,
+        )
+
+
+def _url(frozen: FrozenRequest) -> URL:
+    """The URL that is dialled; raises ExecutorError unless it is, part by part, the one that was shown."""
+    url = URL(frozen.url, encoded=True)
+    shown = (frozen.host, frozen.port, frozen.path, frozen.query)
+    read = (url.host, url.port, url.raw_path, url.raw_query_string)
+    if read != shown or url.scheme not in {"https", "http"} or url.raw_user or url.raw_password or url.raw_fragment:
+        raise ExecutorError("the frozen request's URL and its parts differ")
+    return url
+
+
+def _part(session: aiohttp.ClientSession, response: ClientResponse, attempt: Attempt, *, is_clean: bool) -> None:
+    """Let the connection be kept, or close it: whatever else it says belongs to this request."""
+    protocol = attempt.protocol
+    if is_clean and protocol is not None and isinstance(session.connector, CarefulConnector):
+        session.connector.vouch(protocol)
+        response.release()
+        return
+    response.close()
+    if protocol is not None:  # the library may have kept it already; nobody else is given it
+        protocol.close()
+
+
+async def _receive(response: ClientResponse, attempt: Attempt, *, cap_bytes: int) -> None:
+    attempt.answered(response.status, tuple(_header(name, value) for name, value in response.raw_headers))
+    headers = response.headers
+    if response.status == 101:  # we asked for no upgrade, so what follows is not HTTP
+        raise ContentFaultError(Fault.FRAMING)
+    attempt.body_provable = (
+        hdrs.CONTENT_LENGTH in headers or hdrs.TRANSFER_ENCODING in headers or _has_no_body(response)
+    )
+    content = Content(coding=headers.get(hdrs.CONTENT_ENCODING, ""), cap_bytes=cap_bytes)
+    _end_with_connection(response)
+    try:
+        while chunk := await response.content.readany():
+            content.feed(chunk)
+        content.finish()
+    finally:
+        attempt.body = content.body
+    attempt.body_complete = True
+    attempt.reach(Phase.RESPONSE_COMPLETE)
+
+
+def _end_with_connection(response: ClientResponse) -> None:
+    """Wake the reader when the connection closes: after broken chunks the library leaves it waiting for ever."""
+    connection = response.connection
+    closed = None if connection is None or connection.protocol is None else connection.protocol.closed
+    if closed is None:
+        return
+
+    def wake(ended: asyncio.Future[None]) -> None:
+        if not ended.cancelled():
+            ended.exception()  # it was looked at; what it says is known already
+        if not response.content.is_eof() and response.content.exception() is None:
+            response.content.set_exception(ContentFaultError(Fault.FRAMING))
+
+    closed.add_done_callback(wake)
+
+
+def _has_no_body(response: ClientResponse) -> bool:
+    return response.method == hdrs.METH_HEAD or response.status in {204, 304}
+
+
+def _header(name: bytes, value: bytes) -> tuple[str, str]:
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        text = value.decode("latin-1")
+    return name.decode("latin-1").lower(), text

@@ -1,0 +1,76 @@
+"""The bytes of an answer's body, decoded and counted as they come.
+
+At most one byte more than the cap is ever held, whatever was compressed into it. A compressed body counts as whole
+only when its trailer was there and right.
+"""
+
+import zlib
+
+from broker.core.outcome import Fault
+from broker.executors.https.faults import ContentFaultError
+
+COMPRESSED_SLACK_BYTES = 65_536  # compression may lengthen small or random content
+MAX_MEMBERS = 64
+
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+_CODINGS = {"gzip": _GZIP_BITS, "x-gzip": _GZIP_BITS, "deflate": zlib.MAX_WBITS}
+
+
+class Content:
+    """Takes the body's chunks. `body` is what was decoded so far, at most `cap_bytes` of it."""
+
+    def __init__(self, *, coding: str, cap_bytes: int) -> None:
+        """Raises ContentFaultError where the coding is none that was asked for."""
+        coding = coding.strip().lower()
+        if coding in {"", "identity"}:
+            self._inflate = None
+        elif coding in _CODINGS:
+            self._inflate = zlib.decompressobj(_CODINGS[coding])
+        else:
+            raise ContentFaultError(Fault.DECODING)
+        self._bits = _CODINGS.get(coding, 0)
+        self._cap_bytes = cap_bytes
+        self._received_bytes = 0
+        self._members = 1
+        self._body = bytearray()
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self._body[: self._cap_bytes])
+
+    def feed(self, chunk: bytes) -> None:
+        """Raises ContentFaultError when the cap is passed or the coding is broken."""
+        self._received_bytes += len(chunk)
+        if self._inflate is None:
+            self._body += chunk[: self._room()]
+        else:
+            if self._received_bytes > self._cap_bytes + COMPRESSED_SLACK_BYTES:
+                raise ContentFaultError(Fault.TOO_LARGE)
+            self._decompress(chunk)
+        if len(self._body) > self._cap_bytes:
+            raise ContentFaultError(Fault.TOO_LARGE)
+
+    def finish(self) -> None:
+        """Raises ContentFaultError where a compressed body lacks its end."""
+        if self._inflate is not None and self._received_bytes and not self._inflate.eof:
+            raise ContentFaultError(Fault.TRUNCATED)
+
+    def _room(self) -> int:
+        return self._cap_bytes + 1 - len(self._body)
+
+    def _decompress(self, data: bytes) -> None:
+        while data and self._room() > 0:
+            if self._inflate is None or self._inflate.eof:
+                self._inflate = self._next_member()
+            try:
+                self._body += self._inflate.decompress(data, self._room())
+            except zlib.error:
+                raise ContentFaultError(Fault.DECODING) from None
+            data = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
+
+    def _next_member(self) -> "zlib._Decompress":
+        """RFC 1952 lets a gzip body be several members in a row; a flood of empty ones is an attack."""
+        self._members += 1
+        if self._bits != _GZIP_BITS or self._members > MAX_MEMBERS:
+            raise ContentFaultError(Fault.DECODING)
+        return zlib.decompressobj(_GZIP_BITS)
