@@ -40,6 +40,7 @@ class _Scanner:
         self._at = 0
         self._line_starts = [match.end() for match in re.finditer("\n", text)]
         self._lines: dict[KeyPath, int] = {}
+        self._implied: dict[KeyPath, int] = {}  # tables that a longer header brings about
         self._last_entry: dict[KeyPath, int] = {}
 
     def scan(self) -> dict[KeyPath, int]:
@@ -48,7 +49,7 @@ class _Scanner:
         while self._at < len(self._text):
             table = self._header() if self._text[self._at] == "[" else self._entry(table)
             self._skip()
-        return self._lines
+        return self._implied | self._lines
 
     def _header(self) -> KeyPath:
         start = self._at
@@ -59,6 +60,7 @@ class _Scanner:
         path: KeyPath = ()
         for part in parts[:-1]:
             path = (*path, part)
+            self._implied.setdefault(path, self._line(start))
             path = (*path, self._last_entry[path]) if path in self._last_entry else path
         path = (*path, parts[-1])
         self._note(path, start)
@@ -133,7 +135,10 @@ class _Scanner:
             self._skip()
 
     def _note(self, path: KeyPath, position: int) -> None:
-        self._lines.setdefault(path, bisect_right(self._line_starts, position) + 1)
+        self._lines.setdefault(path, self._line(position))
+
+    def _line(self, position: int) -> int:
+        return bisect_right(self._line_starts, position) + 1
 
     def _skip(self) -> None:
         self._pass(_SKIPPED)
