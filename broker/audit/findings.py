@@ -10,12 +10,8 @@ from broker.audit.segment import SegmentFile, segment_name
 from broker.audit.verdict import VerdictName
 from broker.audit.walk import Stop, Walk
 from broker.core.chain import (
-    HASH_BYTES,
-    HEADER,
     HEADER_BYTES,
-    LENGTH_BYTES,
     MAX_GROUP_BYTES,
-    MIN_BODY,
     SEGMENT_FIXED_BYTES,
     Chain,
     Damage,
@@ -23,9 +19,11 @@ from broker.core.chain import (
     Place,
     RecordType,
     find_record,
+    header_of,
+    parse_header,
 )
 
-_FIRST_BYTES = HEADER.pack(MIN_BODY + SEGMENT_FIXED_BYTES, RecordType.SEGMENT, 0, 0, 0, 0)
+_FIRST_BYTES = header_of(RecordType.SEGMENT, epoch=0, seq=0, payload_bytes=SEGMENT_FIXED_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +117,8 @@ def _beyond_anchor(stop: Stop, known: Knowledge) -> bool:
 
 
 def _is_last_frame(walk: Walk, stop: Stop) -> bool:
-    body = int.from_bytes(walk.peek(LENGTH_BYTES), "big")
-    return stop.tail_bytes == LENGTH_BYTES + body + HASH_BYTES
+    header = parse_header(walk.peek(HEADER_BYTES))
+    return header is not None and stop.tail_bytes == header.record_bytes
 
 
 def _zeros_first(walk: Walk) -> bool:

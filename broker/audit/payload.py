@@ -11,14 +11,11 @@ from enum import IntEnum
 
 from broker.core.chain import (
     HASH_BYTES,
-    HEADER,
     HEADER_BYTES,
-    LENGTH_BYTES,
-    MIN_BODY,
     SEGMENT_FIXED_BYTES,
     RecordType,
     genesis,
-    payload_fits,
+    parse_header,
 )
 
 MAGIC = b"doorward/audit/1"
@@ -93,16 +90,14 @@ def consistent_head(start: bytes) -> StartingHead | None:
 
     It is looked at before the chain reaches it, to tell a file of another place or log from an altered one.
     """
-    if len(start) < HEADER_BYTES:
+    header = parse_header(start)
+    if header is None or header.kind is not RecordType.SEGMENT or len(start) < header.record_bytes:
         return None
-    body, kind, _, _, epoch, seq = HEADER.unpack_from(start)
-    end = LENGTH_BYTES + body
-    if kind != RecordType.SEGMENT or not payload_fits(kind, body - MIN_BODY, seq) or len(start) < end + HASH_BYTES:
-        return None
+    end = header.record_bytes - HASH_BYTES
     head = unpack_segment(start[HEADER_BYTES:end])
     if head is None or hashlib.sha256(head.previous + start[:end]).digest() != start[end : end + HASH_BYTES]:
         return None
-    return StartingHead(head=head, seq=seq, epoch=epoch)
+    return StartingHead(head=head, seq=header.seq, epoch=header.epoch)
 
 
 class Endorser(IntEnum):

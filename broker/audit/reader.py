@@ -10,9 +10,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from broker.audit.faults import AuditError
+from broker.audit.findings import Knowledge, name_stop
 from broker.audit.payload import MAX_HEAD_BYTES, LogIdentity, StartingHead, consistent_head, unpack_epoch
 from broker.audit.seal import Ratchet, open_opening, unpad
 from broker.audit.segment import SegmentFile, layout_of
+from broker.audit.verdict import TORN
 from broker.audit.walk import Walk
 from broker.contract.wire import JsonValue, WireError, parse_object
 from broker.core.chain import Chain, Place, Record, RecordType
@@ -38,7 +40,7 @@ def read_events(directory: Path, audit_sk: Secret, *, start_seq: int = 0) -> Ite
                 if reading is None:
                     yield start_seq, {"unreadable": f"{path.name} does not begin with a SEGMENT record"}
                     return
-                yield from reading.events(file)
+                yield from reading.events(file, last=path is files[-1])
                 if reading.broken:
                     return
         except OSError as cause:
@@ -81,7 +83,7 @@ class _Reading:
         self._ratchet: Ratchet | None = None
         self._why_sealed = "its epoch's secret was not found"
 
-    def events(self, file: SegmentFile) -> Iterator[tuple[int, Event]]:
+    def events(self, file: SegmentFile, *, last: bool) -> Iterator[tuple[int, Event]]:
         self._chain.enter_file()
         walk = Walk(file, self._chain)
         waiting: list[tuple[int, Event]] = []
@@ -96,9 +98,13 @@ class _Reading:
                     waiting.clear()
                 case _:
                     pass  # nothing to show
-        if walk.stop is not None and walk.stop.damage is not None:
+        if walk.stop is None:
+            return
+        known = Knowledge(last=last, committed=None, acknowledged=None)
+        fate = name_stop(walk, walk.stop, self._chain, file, known)
+        if fate is not None and fate.verdict not in TORN:
             self.broken = True
-            yield self._chain.seq, {"unreadable": f"the log is broken here: {walk.stop.damage.note}"}
+            yield self._chain.seq, {"unreadable": f"the log is broken here: {fate.note}"}
 
     def _epoch(self, record: Record) -> None:
         entry = unpack_epoch(record.payload)

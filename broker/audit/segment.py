@@ -80,7 +80,7 @@ def writer_is_live(directory: Path) -> bool:
     """Whether a writer holds this directory's lock now. Writes nothing and waits for nothing."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a path with a NUL in it
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

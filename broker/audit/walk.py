@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.audit.segment import SegmentFile
-from broker.core.chain import HASH_BYTES, HEADER, HEADER_BYTES, SIGNATURE_BYTES, Chain, Damage, Record, RecordType
+from broker.core.chain import HASH_BYTES, HEADER_BYTES, SIGNATURE_BYTES, Chain, Damage, Record, parse_header
 
 WINDOW_BYTES = 1 << 20
 
@@ -101,17 +101,20 @@ class Walk:
         commit = None if commit_at < 0 else self._commit(commit_at)
         return Stretch(first_seq=first, hashes=hashes, commit=commit, commit_offset=self._base + commit_at)
 
-    def _commit(self, at: int) -> Record:
-        window, body_at = self._window, at + HEADER_BYTES
-        _, kind, _, _, epoch, seq = HEADER.unpack_from(window, at)
+    def _commit(self, at: int) -> Record | None:
+        window, payload_at = self._window, at + HEADER_BYTES
+        header = parse_header(window, at)
+        if header is None:
+            return None
+        end = payload_at + SIGNATURE_BYTES
         return Record(
-            kind=RecordType(kind),
-            epoch=epoch,
-            seq=seq,
+            kind=header.kind,
+            epoch=header.epoch,
+            seq=header.seq,
             previous=window[at - HASH_BYTES : at],
-            header=window[at:body_at],
-            payload=window[body_at : body_at + SIGNATURE_BYTES],
-            hash=window[body_at + SIGNATURE_BYTES : body_at + SIGNATURE_BYTES + HASH_BYTES],
+            header=window[at:payload_at],
+            payload=window[payload_at:end],
+            hash=window[end : end + HASH_BYTES],
         )
 
     def _more(self) -> bool:

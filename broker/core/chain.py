@@ -100,6 +100,30 @@ def seal_record(header: bytes, payload: bytes, previous: bytes) -> tuple[bytes, 
     return front + digest, digest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The numbers of a well-formed header. Whether the record belongs where it stands is not said."""
+
+    kind: RecordType
+    epoch: int
+    seq: int
+    body_bytes: int
+
+    @property
+    def record_bytes(self) -> int:
+        return LENGTH_BYTES + self.body_bytes + HASH_BYTES
+
+
+def parse_header(window: bytes, at: int = 0) -> Header | None:
+    """None where no well-formed header stands there."""
+    if len(window) - at < HEADER_BYTES:
+        return None
+    body, kind, flags, reserved, epoch, seq = HEADER.unpack_from(window, at)
+    if _malformed(body, kind, flags, reserved, seq):
+        return None
+    return Header(kind=RecordType(kind), epoch=epoch, seq=seq, body_bytes=body)
+
+
 def payload_fits(kind: int, payload_bytes: int, seq: int) -> bool:
     """Each type has its lengths, so that most altered lengths are refused before a byte of payload is read."""
     match kind:
@@ -280,8 +304,7 @@ def find_record(window: bytes, seq: int, start: int = 0) -> int:
     found = window.find(needle, start + HEADER_BYTES - len(needle))
     while found >= 0:
         at = found - (HEADER_BYTES - len(needle))
-        body, kind, flags, reserved, _, _ = HEADER.unpack_from(window, at)
-        if not _malformed(body, kind, flags, reserved, seq):
+        if parse_header(window, at) is not None:
             return at
         found = window.find(needle, found + 1)
     return -1

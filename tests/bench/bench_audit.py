@@ -56,7 +56,12 @@ def event(number: int) -> AuditEvent:
         at_ms=1_700_000_000_000 + number,
         correlation_id=f"{number:026d}",
         session_id="s-0123456789",
-        fields={"operation": "issues.create", "target": "api.example.test", "digest": "0" * 64, "gate": "approved once"},
+        fields={
+            "operation": "issues.create",
+            "target": "api.example.test",
+            "digest": "0" * 64,
+            "gate": "approved once",
+        },
     )
 
 
@@ -150,11 +155,11 @@ def bench_whole(directory: Path, records: int) -> None:
     hashed = hash_rate()
     print(f"sha256 of 340 bytes, Python   {hashed:10,.0f} /s")
     print(f"full verify, own process      {records / seconds:10,.0f} /s   {records / seconds / hashed:.2f} of that")
-    print(f"  a million such records      {seconds * 1e6 / records:10.2f} s     (goal 2.5), RSS {rss_mib} MiB (goal 64)")
-    print(f"openssl speed, 340 bytes      {openssl_rate()}")
-    verdict = verify(
-        paths.directory, pin=Pin.load(paths.pin), anchor=Anchor.load(paths.anchor), checkpoint=None
+    print(
+        f"  a million such records      {seconds * 1e6 / records:10.2f} s     (goal 2.5), RSS {rss_mib} MiB (goal 64)"
     )
+    print(f"openssl speed, 340 bytes      {openssl_rate()}")
+    verdict = verify(paths.directory, pin=Pin.load(paths.pin), anchor=Anchor.load(paths.anchor), checkpoint=None)
     print(f"verdict                       {verdict.verdict} over {verdict.records} records")
     opened = rate(records, lambda: sum(1 for _ in read_events(paths.directory, secrets.audit_sk)))
     print(f"opened and parsed             {opened:10,.0f} /s   (goal 150,000)")

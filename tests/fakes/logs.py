@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,7 @@ class FaultyDisk:
     times: int = 1 << 30
     done: list[str] = field(default_factory=list)
     real: LocalDisk = field(default_factory=LocalDisk)
+    before_sync: Callable[[], None] = lambda: None
 
     def fail(self, operation: str, number: int = errno.EIO, *, after: int = 0, times: int = 1 << 30) -> None:
         self.operation, self.number, self.after, self.times = operation, number, after, times
@@ -58,6 +59,7 @@ class FaultyDisk:
 
     def sync(self, descriptor: int) -> None:
         self._raise_due("sync")
+        self.before_sync()
         self.real.sync(descriptor)
 
     def replace(self, source: Path, target: Path) -> None:
