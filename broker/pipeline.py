@@ -4,15 +4,15 @@ Each step's output is the next step's only input: without a Permit nothing is se
 answered. What the steps decide stands in broker/core.
 """
 
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from broker.contract.reasons import GateState, RemoteEffect, VaultState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
 from broker.core import records, refusals, reply
 from broker.core.classify.order import classify, dispatch_event
-from broker.core.events import AuditEvent, EventName, Receipt
+from broker.core.events import EventName
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Refusal, Standing, frozen_refusal, recheck, vault_refusal, voided
 from broker.core.grants import Circumstances
@@ -21,7 +21,7 @@ from broker.core.ledger import Attempt, Doubt, attempt_of, change_key, in_doubt
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Allow, Ask, Deny, Policy
 from broker.core.reply import Frame, Result, Unrecorded
-from broker.core.resolve import HttpAsk, Invalid, resolve
+from broker.core.resolve import Invalid, resolve
 from broker.core.scrub import SecretSet, scrub
 from broker.ports import (
     ApprovalDesk,
@@ -40,91 +40,9 @@ from broker.ports import (
     SessionView,
     Vault,
 )
+from broker.steps import Named, Received, Recorded, Stop, Trail
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """A request as it came in: who, what, and the digest of the bytes. `ask` is a refusal where it was unreadable."""
-
-    correlation_id: str
-    caller: Caller
-    ask: HttpAsk | Refusal
-    body_digest: str
-    request_id: str | None = None
-    says: str | None = None
-    previous_correlation_id: str | None = None
-
-
-class Trail:
-    """The audit events of one request, and which of them are written: each state of a request has exactly one."""
-
-    def __init__(self, audit: AuditLog, clock: Clock, correlation_id: str) -> None:
-        self._audit = audit
-        self._clock = clock
-        self._correlation_id = correlation_id
-        self._last: EventName | None = None
-        self.session_id: str | None = None
-
-    def post(self, name: EventName, fields: JsonObject) -> None:
-        self._audit.post(self._event(name, fields))
-
-    async def append(self, name: EventName, fields: JsonObject) -> Receipt:
-        return await self._audit.append(self._event(name, fields))
-
-    async def close(self) -> None:
-        """Write the events that are still owed when a fault of our own ends the request, as far as the log takes them."""
-        with suppress(AuditUnwritable):
-            if self._last is EventName.DISPATCH_STARTED:
-                self.post(EventName.TRANSPORT_FAILED, {"fault": "internal"})
-            if self._last is not EventName.ACTION_RESULT:
-                await self.append(EventName.ACTION_RESULT, records.BROKEN)
-
-    def _event(self, name: EventName, fields: JsonObject) -> AuditEvent:
-        self._last = name
-        return AuditEvent(
-            name=name,
-            at_ms=self._clock.now_ms(),
-            correlation_id=self._correlation_id,
-            session_id=self.session_id,
-            fields=fields,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """A request after step 3: frozen, what the policy says of it, and what that was said under."""
-
-    received: Received
-    trail: Trail
-    session: SessionView
-    frozen: FrozenRequest
-    policy: Policy
-    decision: Allow | Ask
-    asked: Standing
-    frame: Frame
-    gate: GateReport
-    doubts: tuple[Doubt, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """An ending before dispatch: a refusal at some gate."""
-
-    trail: Trail
-    frame: Frame
-    gate: GateReport
-    refusal: Refusal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """An ending that is another run's: its envelope is the answer."""
-
-    trail: Trail
-    frame: Frame
-    gate: GateReport
-    envelope: JsonObject
-    leader: str
+__all__ = ["Pipeline", "Received"]
 
 
 class Pipeline:
@@ -181,7 +99,295 @@ class Pipeline:
             EventName.ACTION_REQUESTED,
             records.requested(caller, body_digest=received.body_digest, request_id=received.request_id),
         )
-        session = self._open(caller, ask)
-        if isinstance(session, Refusal) or isinstance(ask, Refusal):
-            refusal = ask if isinstance(ask, Refusal) else session
-            return Stop(trail=trail, frame=frame, gate=gate, refusal=refusal)
+        if isinstance(ask, Refusal):
+            return Stop(trail=trail, frame=frame, gate=gate, refusal=ask)
+        session = self._enter(caller)
+        if isinstance(session, Refusal):
+            return Stop(trail=trail, frame=frame, gate=gate, refusal=session)
+        trail.session_id = session.id
+        policy = self._policies.current()
+        frozen = resolve(policy, ask)
+        if isinstance(frozen, Invalid):
+            return Stop(trail=trail, frame=frame, gate=gate, refusal=refusals.invalid(frozen))
+        return self._decide(received, trail, session, frozen, policy, frame, gate)
+
+    def _enter(self, caller: Caller) -> SessionView | Refusal:
+        if self._sessions.frozen:
+            return frozen_refusal()
+        if self._vault.state is not VaultState.READY:
+            return vault_refusal(self._vault.state)
+        return self._sessions.open(caller) if self._audit.room() else refusals.disk_low()
+
+    def _decide(
+        self,
+        received: Received,
+        trail: Trail,
+        session: SessionView,
+        frozen: FrozenRequest,
+        policy: Policy,
+        frame: Frame,
+        gate: GateReport,
+    ) -> Named | Stop:
+        frame = replace(frame, operation=frozen.operation, effect=frozen.effect, credential=frozen.service.credential)
+        decision = evaluate(policy, received.caller, frozen)
+        gate = replace(gate, rules=decision.rules, policy=policy.digest)
+        trail.post(EventName.POLICY_DECIDED, records.decided(decision, frozen, policy_digest=policy.digest))
+        if isinstance(decision, Deny):
+            return Stop(trail=trail, frame=frame, gate=gate, refusal=refusals.denied(decision, frozen))
+        unfit = self.unfit(frozen)
+        if unfit is not None:
+            return Stop(trail=trail, frame=frame, gate=gate, refusal=unfit)
+        return Named(
+            received=received,
+            trail=trail,
+            session=session,
+            frozen=frozen,
+            policy=policy,
+            decision=decision,
+            asked=self._standing(received.caller, session.id, frozen),
+            frame=frame,
+            gate=gate,
+        )
+
+    def unfit(self, frozen: FrozenRequest) -> Refusal | None:
+        """A service whose credential is missing, or not bound to where the request goes, opens nothing."""
+        name = frozen.service.credential
+        if name is None:
+            return None
+        if self._vault.credential_version(name) is None:
+            return refusals.no_credential(name)
+        return None if self._vault.covers(name, frozen.url) else refusals.not_bound(name, frozen.service.base_url)
+
+    # Step 4: what the ledger knows of this request, and of this change. (Step 5 has no source of evidence yet.)
+    async def _consult_ledger(self, named: Named) -> Named | Stop | Recorded:
+        known = await self._known(named)
+        if known is not None:
+            return known
+        doubts = await self._doubts(named.frozen)
+        decision = named.decision
+        if not doubts or (isinstance(decision, Ask) and decision.rule.in_doubt == "ask"):
+            return replace(named, doubts=doubts)
+        return self._stop(named, refusals.change_in_doubt(), doubt_id=doubts[0].correlation_id)
+
+    async def _known(self, named: Named) -> Stop | Recorded | None:
+        """The ending of a request that was made under this id before, or is under way; None where it is the first."""
+        received, digest = named.received, named.frozen.digest
+        anchor_id, request_id = received.caller.anchor.id, received.request_id
+        if request_id is None:
+            return None
+        held = self._runs.claim(anchor_id, request_id, digest, received.correlation_id)
+        if held is not None:
+            leader, held_digest = held
+            return await self._follow(named, leader) if held_digest == digest else self._conflict(named)
+        attempt = await self._ledger.find(anchor_id, request_id)
+        if attempt is None:
+            return None
+        if attempt.request_digest != digest:
+            return self._conflict(named)
+        return _recorded(named, attempt.envelope or reply.crashed(attempt), attempt.correlation_id)
+
+    async def _doubts(self, frozen: FrozenRequest) -> tuple[Doubt, ...]:
+        key = change_key(frozen)
+        return () if key is None else await self._ledger.doubts(key)
+
+    async def _follow(self, named: Named, leader: str) -> Stop | Recorded:
+        """The answer of the run that does the same."""
+        envelope = await self._runs.result(leader)
+        if envelope is not None:
+            return _recorded(named, envelope, leader)
+        is_write = named.frozen.is_write
+        return self._stop(named, refusals.leader_lost(is_write=is_write), doubt_id=leader if is_write else None)
+
+    # Step 6: a grant, or a card.
+    async def _obtain(self, named: Named) -> Result | Unrecorded:
+        void = voided(asked=named.asked, now=self._now(named), frozen=named.frozen)  # the ledger made us wait
+        if void is not None:
+            return await self._end(self._stop(named, void))
+        decision = named.decision
+        if isinstance(decision, Allow):
+            return await self._pass(named)
+        is_repeatable = not decision.per_call and not named.doubts
+        if is_repeatable and self._sessions.use_grant(decision, named.frozen, self._circumstances(named)):
+            return await self._pass(_with_gate(named, decision, GateState.GRANTED))
+        answer = await self._ask(named, decision)
+        match answer:
+            case Declined(refusal=refusal, expired=expired):
+                self._sessions.count(named.session.id, denied=not expired)
+                declined = _with_gate(named, decision, GateState.EXPIRED if expired else GateState.DENIED)
+                return await self._end(self._stop(declined, refusal))
+            case Joined(leader=leader):
+                return await self._end(await self._remember(named, await self._follow(named, leader)))
+            case Approved(scope=scope):
+                granted = _with_gate(named, decision, GateState.GRANTED)
+                return await self._after_yes(granted, decision if scope == "session" and is_repeatable else None)
+
+    async def _ask(self, named: Named, decision: Ask) -> Approved | Declined | Joined:
+        received = named.received
+        waiting = _with_gate(named, decision, GateState.PENDING)
+        self._runs.waits(received.correlation_id, reply.pending(waiting.frame, waiting.gate).to_json())
+        return await self._desk.ask(
+            Question(
+                correlation_id=received.correlation_id,
+                caller=received.caller,
+                session=named.session,
+                frozen=named.frozen,
+                ask=decision,
+                policy=named.policy,
+                vault_term=named.asked.vault_term,
+                credential_version=named.asked.credential_version,
+                says=received.says,
+                doubts=named.doubts,
+            )
+        )
+
+    async def _after_yes(self, named: Named, grant: Ask | None) -> Result | Unrecorded:
+        """A human took their time: what came into doubt meanwhile was on no card."""
+        shown = {doubt.correlation_id for doubt in named.doubts}
+        fresh = [doubt for doubt in await self._doubts(named.frozen) if doubt.correlation_id not in shown]
+        if fresh:
+            stop = self._stop(named, refusals.change_in_doubt(), doubt_id=fresh[0].correlation_id)
+            return await self._end(stop)
+        return await self._pass(named, grant)
+
+    async def _remember(self, named: Named, ending: Stop | Recorded) -> Stop | Recorded:
+        """A request that joined another's card has its outcome under its own request id too."""
+        received = named.received
+        if (
+            isinstance(ending, Recorded)
+            and received.request_id is not None
+            and reply.tells_of_an_attempt(ending.envelope)
+            and self._vault.state is VaultState.READY
+        ):
+            await self._ledger.begin(self._attempt(named))
+            await self._ledger.finish(received.correlation_id, in_doubt=False, envelope=ending.envelope)
+        return ending
+
+    # Step 7: look at everything once more. A grant is made under what the card showed, and not before.
+    async def _pass(self, named: Named, grant: Ask | None = None) -> Result | Unrecorded:
+        ruling = recheck(
+            asked=named.asked,
+            now=self._now(named),
+            frozen=named.frozen,
+            correlation_id=named.received.correlation_id,
+            gate=named.gate,
+        )
+        if isinstance(ruling, Refusal):
+            return await self._end(self._stop(named, ruling))
+        if grant is not None:
+            self._sessions.make_grant(grant, named.frozen, self._circumstances(named))
+        with self._lease(ruling) as secrets:  # a lock in between must not take the secret from work in flight
+            return await self._dispatch(named, ruling, secrets)
+
+    # Step 8: the intent is durable before the first byte leaves.
+    async def _dispatch(self, named: Named, permit: Permit, secrets: SecretSet | None) -> Result | Unrecorded:
+        correlation_id = named.received.correlation_id
+        is_tracked = named.frozen.is_write or named.received.request_id is not None
+        if is_tracked:
+            await self._ledger.begin(self._attempt(named))
+        fields = records.intent(permit, policy_digest=named.policy.digest, doubts=named.doubts)
+        try:
+            await named.trail.append(EventName.DISPATCH_STARTED, fields)
+        except AuditUnwritable:
+            envelope = reply.unrecorded(named.frame, named.gate, dispatched=False).to_json()
+            if is_tracked:
+                await self._ledger.finish(correlation_id, in_doubt=False, envelope=envelope)
+            return Unrecorded(envelope=envelope)
+        self._runs.dispatched(correlation_id)
+        return await self._execute(named, permit, secrets, is_tracked=is_tracked)
+
+    # Step 9: one attempt, judged, scrubbed, recorded, answered.
+    async def _execute(
+        self, named: Named, permit: Permit, secrets: SecretSet | None, *, is_tracked: bool
+    ) -> Result | Unrecorded:
+        frozen, correlation_id = named.frozen, named.received.correlation_id
+        raw = await self._executor.execute(permit)
+        classified = classify(frozen, raw, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
+        scrubbed = scrub(classified, secrets)
+        envelope = reply.concluded(named.frame, scrubbed, named.gate)
+        self._sessions.count(named.session.id, denied=False)
+        try:
+            named.trail.post(dispatch_event(raw), records.remote(scrubbed, sent_body_bytes=raw.sent_bytes))
+            receipt = await named.trail.append(EventName.ACTION_RESULT, reply.audit_fields(envelope))
+        except AuditUnwritable:
+            lost = reply.unrecorded(named.frame, named.gate, dispatched=True).to_json()
+            if is_tracked:
+                await self._ledger.finish(correlation_id, in_doubt=frozen.is_write, envelope=lost)
+            return Unrecorded(envelope=lost)
+        result = reply.final(envelope, receipt)
+        if is_tracked:
+            doubtful = in_doubt(frozen, envelope.category, envelope.remote_effect, envelope.retry)
+            await self._ledger.finish(correlation_id, in_doubt=doubtful, envelope=result.envelope)
+        return result
+
+    async def _end(self, ending: Stop | Recorded) -> Result | Unrecorded:
+        """Every request ends with one action.result, refusals and repeats too."""
+        happened = False
+        try:
+            match ending:
+                case Recorded(envelope=recorded, leader=leader):
+                    happened = recorded["remote_effect"] != RemoteEffect.NONE.value
+                    receipt = await ending.trail.append(EventName.ACTION_RESULT, {"recorded": leader})
+                    return reply.replayed(recorded, receipt)
+                case Stop(refusal=refusal):
+                    envelope = reply.refused(ending.frame, refusal, ending.gate)
+                    happened = envelope.remote_effect is not RemoteEffect.NONE
+                    receipt = await ending.trail.append(EventName.ACTION_RESULT, reply.audit_fields(envelope))
+                    return reply.final(envelope, receipt)
+        except AuditUnwritable:
+            return Unrecorded(envelope=reply.unrecorded(ending.frame, ending.gate, dispatched=happened).to_json())
+
+    def _stop(self, named: Named, refusal: Refusal, *, doubt_id: str | None = None) -> Stop:
+        frame = named.frame if doubt_id is None else replace(named.frame, doubt_id=doubt_id)
+        gate = replace(named.gate, vault=self._vault.state)  # it may be locked by now
+        return Stop(trail=named.trail, frame=frame, gate=gate, refusal=refusal)
+
+    def _conflict(self, named: Named) -> Stop:
+        return self._stop(named, refusals.id_conflict())
+
+    def _lease(self, permit: Permit) -> AbstractContextManager[SecretSet | None]:
+        name, version = permit.frozen.service.credential, permit.credential_version
+        return nullcontext() if name is None or version is None else self._vault.lease(name, version)
+
+    def _circumstances(self, named: Named) -> Circumstances:
+        return Circumstances(
+            session_id=named.session.id,
+            policy_digest=named.asked.policy_digest,
+            credential_version=named.asked.credential_version,
+            exe_id=named.received.caller.anchor_process.exe_id,
+            now_ms=self._clock.now_ms(),
+        )
+
+    def _now(self, named: Named) -> Standing:
+        return self._standing(named.received.caller, named.session.id, named.frozen)
+
+    def _standing(self, caller: Caller, session_id: str, frozen: FrozenRequest) -> Standing:
+        name = frozen.service.credential
+        return Standing(
+            vault=self._vault.state,
+            vault_term=self._vault.term,
+            policy_digest=self._policies.current().digest,
+            credential_version=None if name is None else self._vault.credential_version(name),
+            session_alive=self._sessions.alive(session_id) and self._sessions.exe_unchanged(caller),
+            frozen_daemon=self._sessions.frozen,
+            request_digest=frozen.digest,
+        )
+
+    def _attempt(self, named: Named) -> Attempt:
+        received = named.received
+        return attempt_of(
+            named.frozen,
+            correlation_id=received.correlation_id,
+            request_id=received.request_id,
+            caller=received.caller,
+            session_id=named.session.id,
+            now_ms=self._clock.now_ms(),
+        )
+
+
+def _recorded(named: Named, envelope: JsonObject, leader: str) -> Recorded:
+    frame = replace(named.frame, doubt_id=leader)
+    return Recorded(trail=named.trail, frame=frame, gate=named.gate, envelope=envelope, leader=leader)
+
+
+def _with_gate(named: Named, decision: Ask, state: GateState) -> Named:
+    return replace(named, gate=reply.with_call(named.gate, state, per_call=decision.per_call))

@@ -6,7 +6,7 @@ Knows nothing of sockets or screens: see approvals/desk.py for those.
 
 from enum import StrEnum
 
-from broker.contract.reasons import ApprovalState, Category, GateState, Retry, VaultState
+from broker.contract.reasons import ApprovalState, Category, Retry, VaultState
 from broker.core.gate import Refusal, frozen_refusal, session_ended, vault_refusal
 
 
@@ -46,17 +46,6 @@ def after(state: ApprovalState, happening: Happening) -> ApprovalState | None:
     if state is not ApprovalState.PENDING:
         return None
     return _AFTER[happening]
-
-
-def gate_state(happening: Happening) -> GateState:
-    """What the envelope's gate says of a card that ended so."""
-    match happening:
-        case Happening.APPROVED:
-            return GateState.GRANTED
-        case Happening.DENIED:
-            return GateState.DENIED
-        case _:
-            return GateState.EXPIRED
 
 
 def refusal(

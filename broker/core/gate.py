@@ -1,9 +1,10 @@
 """The gate's last step: everything is looked at once more, and only then a permit exists.
 
-A permit covers exactly one frozen request at one vault term, policy and credential version. Nothing else makes one.
+A permit covers exactly one frozen request at one vault term, policy and credential version. Nothing else makes one,
+and no permit can be turned into another's: it does not keep the seal that it was made with.
 """
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import TypeAlias
 
 from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
@@ -21,10 +22,10 @@ class Permit:
     credential_version: int | None
     vault_term: int
     gate: GateReport
-    seal: Seal
+    seal: InitVar[Seal]
 
-    def __post_init__(self) -> None:
-        if self.seal is not SEAL:
+    def __post_init__(self, seal: Seal) -> None:
+        if seal is not SEAL:
             raise TypeError("a permit comes from the gate alone")
 
 
@@ -43,7 +44,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a yes was given under; compared before the permit is made."""
+    """What a decision was made under; compared before a human is asked, and before the permit is made."""
 
     vault: VaultState
     vault_term: int
@@ -59,20 +60,9 @@ Ruling: TypeAlias = Permit | Refusal
 
 def recheck(*, asked: Standing, now: Standing, frozen: FrozenRequest, correlation_id: str, gate: GateReport) -> Ruling:
     """Step 7 of the ladder: anything that changed since the decision voids it."""
-    if now.frozen_daemon:
-        return frozen_refusal()
-    if now.vault is not VaultState.READY or now.vault_term != asked.vault_term:
-        return vault_refusal(now.vault)
-    if not now.session_alive:
-        return session_ended()
-    changed = _changed(asked, now, frozen)
-    if changed is not None:
-        return Refusal(
-            category=Category.APPROVAL_TIMEOUT,
-            code="approval_void",
-            retry=Retry.AFTER_HUMAN,
-            message=f"The {changed} changed after the decision, so it no longer holds; nothing was sent. Ask again.",
-        )
+    void = voided(asked=asked, now=now, frozen=frozen)
+    if void is not None:
+        return void
     return Permit(
         frozen=frozen,
         correlation_id=correlation_id,
@@ -80,6 +70,25 @@ def recheck(*, asked: Standing, now: Standing, frozen: FrozenRequest, correlatio
         vault_term=now.vault_term,
         gate=gate,
         seal=SEAL,
+    )
+
+
+def voided(*, asked: Standing, now: Standing, frozen: FrozenRequest) -> Refusal | None:
+    """What ends a request whose circumstances changed since its decision; None where nothing did."""
+    if now.frozen_daemon:
+        return frozen_refusal()
+    if now.vault is not VaultState.READY or now.vault_term != asked.vault_term:
+        return vault_refusal(now.vault)
+    if not now.session_alive:
+        return session_ended()
+    changed = _changed(asked, now, frozen)
+    if changed is None:
+        return None
+    return Refusal(
+        category=Category.APPROVAL_TIMEOUT,
+        code="approval_void",
+        retry=Retry.AFTER_HUMAN,
+        message=f"The {changed} changed after the decision, so it no longer holds; nothing was sent. Ask again.",
     )
 
 
@@ -113,6 +122,8 @@ def vault_refusal(state: VaultState) -> Refusal:
             "unlocking",
             "The vault is being unlocked; nothing was sent. Ask again when a human has done it.",
         )
+    elif state is VaultState.READY:
+        code, message = "locked", "The vault was locked meanwhile and is open again; nothing was sent. Ask again."
     else:
         code, message = "locked", "The vault is locked; nothing was sent. A human has to run: doorward unlock"
     return Refusal(category=Category.VAULT_LOCKED, code=code, retry=Retry.AFTER_HUMAN, message=message)

@@ -75,13 +75,15 @@ def make(*, grant_id: str, ask: Ask, frozen: FrozenRequest, limits: Limits, unde
 
 
 def covers(grant: Grant, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
-    """Whether the grant may be used for this request now."""
+    """Whether the grant may be used for this request now. An executable that can't be told covers nothing."""
     return (
-        grant.session_id == under.session_id
+        not ask.per_call
+        and grant.session_id == under.session_id
         and grant.rule == ask.rule.id
         and grant.scope == scope_of(ask.rule, frozen)
         and grant.policy_digest == under.policy_digest
         and (grant.credential, grant.credential_version) == (frozen.service.credential, under.credential_version)
+        and grant.exe_id is not None
         and grant.exe_id == under.exe_id
         and grant.used < grant.max_uses
         and under.now_ms < grant.expires_at_ms

@@ -1,15 +1,20 @@
 """Rules of the attempt ledger: which changes are the same change, and what a repeat may be told.
 
 A change in doubt blocks every write with the same change key, whoever asks, until it is settled. Neither a query
-nor a header, a space nor a time stamp makes another change of it. Storage is operations/ledger.py's business.
+nor a header, a space nor a time stamp makes another change of it, and where in doubt two spellings are one change.
+Storage is operations/ledger.py's business.
 """
 
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import unquote
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonObject, JsonValue, digest
 from broker.core.frozen import FrozenRequest
+from broker.core.identity import Caller
 
 
 class AttemptState(StrEnum):
@@ -51,6 +56,26 @@ class Doubt:
     sent_at_ms: int
 
 
+def attempt_of(
+    frozen: FrozenRequest, *, correlation_id: str, request_id: str | None, caller: Caller, session_id: str, now_ms: int
+) -> Attempt:
+    """The entry that is made before the first byte leaves."""
+    return Attempt(
+        correlation_id=correlation_id,
+        anchor_id=caller.anchor.id,
+        request_id=request_id,
+        request_digest=frozen.digest,
+        change_key=change_key(frozen),
+        service=frozen.service.name,
+        operation=frozen.operation,
+        summary=f"{frozen.method} {frozen.url.split('?', 1)[0]}",
+        args=frozen.args,
+        agent=caller.agent,
+        session_id=session_id,
+        started_at_ms=now_ms,
+    )
+
+
 def change_key(frozen: FrozenRequest) -> str | None:
     """Name of the change that a request makes; None for a read."""
     if not frozen.is_write:
@@ -59,7 +84,8 @@ def change_key(frozen: FrozenRequest) -> str | None:
     facts: dict[str, JsonValue] = {"credential": owner}
     declared = frozen.declared
     if declared is None:
-        facts |= {"host": frozen.host, "port": frozen.port, "method": frozen.method, "path": frozen.path}
+        path = _folded(unquote(frozen.path)).rstrip("/").casefold()
+        facts |= {"host": frozen.host, "port": frozen.port, "method": frozen.method, "path": path}
     else:
         facts |= {"operation": declared.name, "arguments": _named(declared.change_key, frozen.args)}
     return digest("doorward/change/v1", facts)
@@ -77,4 +103,19 @@ def in_doubt(frozen: FrozenRequest, category: Category, effect: RemoteEffect, re
 def _named(names: tuple[str, ...] | None, args: JsonObject) -> JsonObject:
     if names is None:
         return {}
-    return {name: args.get(name) for name in names}
+    return {name: _spelled(args.get(name)) for name in names}
+
+
+def _spelled(value: JsonValue) -> JsonValue:
+    """A value as it tells changes apart: texts folded, `7` and `"7"` the same."""
+    if isinstance(value, Mapping):
+        return {_folded(key): _spelled(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(item) for item in value]
+    return _folded(str(value)) if isinstance(value, str | int) else value
+
+
+def _folded(text: str) -> str:
+    """The text without what can't be seen, each run of spaces as one and none at the ends."""
+    visible = (char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+    return " ".join("".join(visible).split())

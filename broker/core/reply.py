@@ -6,11 +6,11 @@ A Result can't be built without a Receipt, and of what the remote said nothing g
 from dataclasses import dataclass, replace
 
 from broker.contract.reasons import Category, Effect, GateState, NextAction, RemoteEffect, Retry
-from broker.contract.result import Envelope, GateReport, next_action
+from broker.contract.result import NOTHING_SENT, Envelope, GateReport, next_action
 from broker.contract.wire import JsonObject
 from broker.core.events import Receipt
 from broker.core.gate import Refusal
-from broker.core.ledger import Attempt, AttemptState
+from broker.core.ledger import Attempt
 from broker.core.outcome import Scrubbed
 
 
@@ -132,8 +132,8 @@ def unrecorded(frame: Frame, gate: GateReport, *, dispatched: bool) -> Envelope:
 
 
 def crashed(attempt: Attempt) -> JsonObject:
-    """An attempt that the daemon did not live to see the end of."""
-    doubtful = attempt.state is AttemptState.IN_DOUBT and attempt.change_key is not None
+    """An attempt without a recorded outcome. Whatever became of it, a change that may be made is not made again."""
+    doubtful = attempt.change_key is not None
     refusal = Refusal(
         category=Category.OUTCOME_UNKNOWN,
         code="unrecorded",
@@ -178,6 +178,14 @@ def reconciled(frame: Frame, gate: GateReport, *, matches: int | None, complete:
         gate=gate,
         next_command=_command(frame, category, answer, retry),
     )
+
+
+def tells_of_an_attempt(envelope: JsonObject) -> bool:
+    """Whether an envelope is the outcome of something that was tried, and not a refusal before it."""
+    category = Category(str(envelope["category"]))
+    if category is Category.BROKER_UNAVAILABLE:
+        return envelope["remote_effect"] != RemoteEffect.NONE.value
+    return category not in {*NOTHING_SENT, Category.RECONCILE_REQUIRED}
 
 
 def with_call(gate: GateReport, state: GateState, *, per_call: bool) -> GateReport:

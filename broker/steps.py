@@ -1,0 +1,106 @@
+"""What passes from step to step of the pipeline, and the trail of audit events that a request leaves.
+
+A value exists only after the steps before it: Received, then Named, then a permit; Stop and Recorded are endings.
+The trail knows which events are still owed. Nothing here decides or sends.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from broker.contract.result import GateReport
+from broker.contract.wire import JsonObject
+from broker.core import records
+from broker.core.events import AuditEvent, EventName, Receipt
+from broker.core.frozen import FrozenRequest
+from broker.core.gate import Refusal, Standing
+from broker.core.identity import Caller
+from broker.core.ledger import Doubt
+from broker.core.policy.model import Allow, Ask, Policy
+from broker.core.reply import Frame
+from broker.core.resolve import HttpAsk
+from broker.ports import AuditLog, AuditUnwritable, Clock, SessionView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A request as it came in: who, what, and the digest of the bytes. `ask` is a refusal where it was unreadable."""
+
+    correlation_id: str
+    caller: Caller
+    ask: HttpAsk | Refusal
+    body_digest: str
+    request_id: str | None = None
+    says: str | None = None
+    previous_correlation_id: str | None = None
+
+
+class Trail:
+    """The audit events of one request, and which of them are written: each state of a request has exactly one."""
+
+    def __init__(self, audit: AuditLog, clock: Clock, correlation_id: str) -> None:
+        self._audit = audit
+        self._clock = clock
+        self._correlation_id = correlation_id
+        self._last: EventName | None = None
+        self.session_id: str | None = None
+
+    def post(self, name: EventName, fields: JsonObject) -> None:
+        self._audit.post(self._event(name, fields))
+
+    async def append(self, name: EventName, fields: JsonObject) -> Receipt:
+        return await self._audit.append(self._event(name, fields))
+
+    async def close(self) -> None:
+        """When a fault of our own ends the request: write the events still owed, as far as the log takes them."""
+        with suppress(AuditUnwritable):
+            if self._last is EventName.DISPATCH_STARTED:
+                self.post(EventName.TRANSPORT_FAILED, {"fault": "internal"})
+            if self._last is not EventName.ACTION_RESULT:
+                await self.append(EventName.ACTION_RESULT, records.BROKEN)
+
+    def _event(self, name: EventName, fields: JsonObject) -> AuditEvent:
+        self._last = name
+        return AuditEvent(
+            name=name,
+            at_ms=self._clock.now_ms(),
+            correlation_id=self._correlation_id,
+            session_id=self.session_id,
+            fields=fields,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A request after step 3: frozen, what the policy says of it, and what that was said under."""
+
+    received: Received
+    trail: Trail
+    session: SessionView
+    frozen: FrozenRequest
+    policy: Policy
+    decision: Allow | Ask
+    asked: Standing
+    frame: Frame
+    gate: GateReport
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """An ending before dispatch: a refusal at some gate."""
+
+    trail: Trail
+    frame: Frame
+    gate: GateReport
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An ending that is another run's: its envelope is the answer."""
+
+    trail: Trail
+    frame: Frame
+    gate: GateReport
+    envelope: JsonObject
+    leader: str
