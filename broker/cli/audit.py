@@ -8,14 +8,17 @@ from pathlib import Path
 
 from broker.cli.arguments import Verbs
 from broker.cli.faults import UsageError
-from broker.cli.output import number, parts, show, text
+from broker.cli.output import number, part, parts, show, text
 from broker.cli.reach import desk, places
+from broker.client.control import ControlClient
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonValue, dump
 
 MOST_NOTE_BYTES = 64 << 10
 DEFAULT_EVENTS = 50
+MOST_EVENTS = 1000  # the daemon gives no more at a time
+RECORDS_PER_EVENT = 4
 
 
 def run(noun: str, arguments: list[str]) -> int:
@@ -35,7 +38,7 @@ def _verbs(noun: str) -> Verbs:
     shown.add_argument("--correlation-id", metavar="ID", help="of one request")
     shown.add_argument("--event", metavar="NAME", help="of one kind")
     shown.add_argument("--after-seq", type=int, metavar="N", help="those after record N")
-    shown.add_argument("--limit", type=int, metavar="N", help=f"at most N, the last ones; default {DEFAULT_EVENTS}")
+    shown.add_argument("--limit", type=int, metavar="N", help=f"at most N; default {DEFAULT_EVENTS}")
     return verbs
 
 
@@ -109,17 +112,33 @@ def _progress(done: int, whole: int) -> None:
 
 
 def _show(options: Namespace) -> int:
+    """Without a filter the last events, else the first that fit after --after-seq."""
     limit = options.limit or DEFAULT_EVENTS
+    filtered = any(value is not None for value in (options.after_seq, options.correlation_id, options.event))
     with desk(options, transient=True, session=True) as reached:
-        answer = reached.control.audit_events(
-            after_seq=options.after_seq,
-            limit=limit,
-            correlation_id=options.correlation_id,
-            event=options.event,
-        )
-    lines = [_event(event) for event in parts(answer, "events")] or ["no such event"]
+        if filtered:
+            answer = reached.control.audit_events(
+                after_seq=options.after_seq,
+                limit=limit,
+                correlation_id=options.correlation_id,
+                event=options.event,
+            )
+        else:
+            answer = _last(reached.control, limit)
+    events = parts(answer, "events")
+    lines = [_event(event) for event in events] or ["no such event"]
+    if filtered and len(events) == limit:
+        lines.append(f"there may be more: --after-seq {text(events[-1], 'seq')}")
     show(answer, lines, as_json=options.json)
     return 0
+
+
+def _last(control: ControlClient, limit: int) -> dict[str, JsonValue]:
+    """The last events; their numbers have gaps, for signatures and other records stand between them."""
+    head = number(part(control.status(), "audit"), "seq")
+    reach = limit * RECORDS_PER_EVENT
+    answer = control.audit_events(after_seq=max(head - reach, -1), limit=min(reach, MOST_EVENTS))
+    return {**answer, "events": parts(answer, "events")[-limit:]}
 
 
 def _event(event: Mapping[str, JsonValue]) -> str:

@@ -14,6 +14,7 @@ from broker.cli.output import number, show, table, text
 from broker.cli.prompts import confirmed, typed_value, value_from_environment, value_from_stdin, word
 from broker.cli.reach import Desk, desk
 from broker.client.card_words import duration
+from broker.client.handover import credential_value, halves
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonValue
@@ -65,8 +66,7 @@ def secret_of(kind: str, given: Secret | None, name: str) -> dict[str, JsonValue
     """The value of a credential of this kind as the contract spells it, asked for where it was not given."""
     if kind == "basic":
         return _basic(given, name)
-    value = given or typed_value(f"Value of {visible(name)} (not shown): ")
-    return {"token" if kind == "bearer" else "value": value.reveal().decode()}
+    return credential_value(kind, given or typed_value(f"Value of {visible(name)} (not shown): "))
 
 
 def _verbs(noun: str) -> Verbs:
@@ -160,9 +160,9 @@ def _kind(reached: Desk, name: str) -> str:
 def _basic(given: Secret | None, name: str) -> dict[str, JsonValue]:
     if given is None:
         username = word(f"User name for {visible(name)}:")
-        password = typed_value(f"Password of {visible(name)} (not shown): ").reveal().decode()
-    else:
-        username, colon, password = given.reveal().decode().partition(":")
-        if not colon or not password:
-            raise CliError("for kind basic the value is USERNAME:PASSWORD")
-    return {"username": username, "password": password}
+        password = typed_value(f"Password of {visible(name)} (not shown): ")
+        return credential_value("basic", password, username=username)
+    apart = halves(given)
+    if apart is None:
+        raise CliError("for kind basic the value is USERNAME:PASSWORD")
+    return credential_value("basic", apart[1], username=apart[0])

@@ -17,6 +17,7 @@ from broker.cli.output import show
 from broker.cli.prompts import passphrase
 from broker.cli.reach import START_S, daemon_command, places
 from broker.client.approver import ApproverKey, Keys, calibrate, derive, save_key_file
+from broker.client.handover import key_text
 from broker.client.hardening import harden
 from broker.client.places import Places
 from broker.contract.kdf import STANDARD_FLOOR, KdfParams
@@ -92,7 +93,7 @@ def _least() -> KdfParams:
 def _make_state(keys: Keys, kdf: KdfParams, public_key: bytes) -> str:
     request = dump(
         {
-            "kek_b64": base64.b64encode(keys.vault_kek.reveal()).decode("ascii"),
+            "kek_b64": key_text(keys.vault_kek),
             "kdf": kdf.to_json(),
             "approver_public_key_b64": base64.b64encode(public_key).decode("ascii"),
         }

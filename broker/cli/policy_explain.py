@@ -1,11 +1,23 @@
 """`doorward policy explain`: which rule decides a request, asked by which agent. Nothing is sent, nobody is asked."""
 
+from collections.abc import Mapping
+
 from broker.cli.arguments import add_human_options
-from broker.cli.http import explanation, request_of, request_parser
-from broker.cli.output import show
+from broker.cli.http import request_of, request_parser
+from broker.cli.output import part, parts, show, text
 from broker.cli.reach import desk
-from broker.contract.neutralise import visible, visible_json
-from broker.contract.wire import JsonValue, dump
+from broker.contract.exits import EXIT_CODES, USAGE
+from broker.contract.neutralise import visible
+from broker.contract.wire import JsonValue
+
+_DECISIONS = {
+    "none": "it would be sent without asking",
+    "session": "a human would be asked once in a session",
+    "per_call": "a human would be asked each time",
+    "deny": "no rule opens it, or one forbids it",
+    "invalid": "the policy does not know such a request",
+}
+_CODES = {"none": 0, "session": 0, "per_call": 0}
 
 
 def explain(arguments: list[str]) -> int:
@@ -18,16 +30,33 @@ def explain(arguments: list[str]) -> int:
     request = request_of(noun, options)
     with desk(options, transient=True, session=True) as reached:
         answer = reached.control.explain(request, agent=options.agent)
-    lines, code = explanation(answer)
-    trace = answer.get("trace")
-    lines += [f"  {_step(step)}" for step in (trace if isinstance(trace, list) else [])]
-    show(answer, lines, as_json=options.json)
-    return code
+    decision = str(answer.get("decision"))
+    show(answer, _lines(answer, decision), as_json=options.json)
+    return USAGE if decision == "invalid" else _CODES.get(decision, EXIT_CODES["policy_denied"])
 
 
-def _step(step: JsonValue) -> str:
-    """One rule that was looked at, field by field."""
-    if isinstance(step, dict):
-        told = (f"{name}={value if isinstance(value, str) else dump(value).decode()}" for name, value in step.items())
-        return visible(", ".join(told))
-    return visible_json(dump(step).decode())
+def _lines(answer: Mapping[str, JsonValue], decision: str) -> list[str]:
+    """The decision, what it rests on, and each rule that was looked at."""
+    head = f"{visible(decision)}: {_DECISIONS.get(decision, 'it would be refused')}"
+    if answer.get("message") is not None:
+        return [head, text(answer, "message")]
+    about = f"{text(answer, 'effect').upper()} {text(answer, 'operation')}"
+    grant = part(answer, "grant")
+    out = [head, f"{about}, asked by {text(answer, 'agent')}", f"rules: {text(answer, 'rules')}"]
+    if answer.get("place") is not None:
+        out.append(f"in policies/{text(answer, 'place')}")
+    if grant:
+        out.append(f"a grant covers: {_fields(grant)}")
+    trace = parts(answer, "trace")
+    return [*out, *(f"  {'+' if step.get('matched') else '-'} {_step(step)}" for step in trace)]
+
+
+def _step(step: Mapping[str, JsonValue]) -> str:
+    if step.get("rule") is None:
+        return _fields(step)
+    why = "matches" if step.get("matched") else f"does not match: {text(step, 'failed')}"
+    return f"{text(step, 'rule')} ({text(step, 'approval')}, {text(step, 'place')}) {why}"
+
+
+def _fields(value: Mapping[str, JsonValue]) -> str:
+    return ", ".join(f"{visible(name)} {text(value, name)}" for name in value)

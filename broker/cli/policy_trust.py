@@ -11,7 +11,7 @@ from broker.client.card_words import short_digest
 from broker.contract.wire import JsonValue
 
 DIGITS = 4
-_ORDER = ("loosens", "loosened", "in_reach", "tightens", "tightened")
+_ORDER = ("loosens", "new_reach", "tightens")
 
 
 def trust(reached: Desk, options: Namespace) -> int:

@@ -85,7 +85,7 @@ def desk(
         reached = running_or_transient(where) if transient else _as_pair(where)
         with reached as (control, is_transient):
             if is_transient:
-                control.unlock(keys.vault_kek.reveal())
+                control.unlock(keys.vault_kek)
             if session:
                 control.open_session(key)
             yield Desk(control=control, key=key, transient=is_transient, given=value)

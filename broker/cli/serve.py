@@ -19,6 +19,7 @@ from broker.cli.reach import await_ready, daemon_command, key_file, places
 from broker.client.approver import derive
 from broker.client.control import ControlClient
 from broker.client.faults import NotRunning
+from broker.client.handover import write_line
 from broker.client.hardening import harden
 from broker.client.places import Places
 from broker.contract.neutralise import visible
@@ -74,7 +75,7 @@ def _up(arguments: list[str]) -> int:
     with ControlClient(where) as control:
         pid = _start_if_needed(control, where)
         if part(control.status(), "vault").get("state") != "ready":
-            control.unlock(keys.vault_kek.reveal())
+            control.unlock(keys.vault_kek)
     code = _attend_ui(given, options)
     stop = "kill the daemon's process" if pid is None else f"kill {pid}"
     print(f"The screen is closed; the daemon goes on. To close the vault: doorward lock. To stop it: {stop}")
@@ -130,7 +131,7 @@ def _attend_ui(given: Secret, options: Namespace) -> int:
         child = subprocess.Popen(_ui_command(reading, ascii_only=options.ascii), pass_fds=(reading,))
         os.close(reading)
         with contextlib.suppress(BrokenPipeError):
-            os.write(writing, given.reveal() + b"\n")
+            write_line(writing, given)
     finally:
         os.close(writing)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the screen asks before it ends

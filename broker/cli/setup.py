@@ -78,15 +78,16 @@ def _desk(options: Namespace) -> Iterator[Desk]:
             yield reached
         return
     refuse_existing(where)
-    made = initialise(where, passphrase(options.passphrase_fd, twice=True, question="New passphrase: "), options)
-    _told(options, f"made the vault, the audit log and the approver key; log {visible(made.log_id)}")
+    chosen = passphrase(options.passphrase_fd, twice=True, question="New passphrase: ")
     value = given_value(options)
+    made = initialise(where, chosen, options)
+    _told(options, f"made the vault, the audit log and the approver key; log {visible(made.log_id)}")
     with made.key, running_or_transient(where) as (control, transient):
         yield _opened(made, Desk(control=control, key=made.key, transient=transient, given=value))
 
 
 def _opened(made: Made, reached: Desk) -> Desk:
-    reached.control.unlock(made.keys.vault_kek.reveal())
+    reached.control.unlock(made.keys.vault_kek)
     reached.control.open_session(made.key)
     return reached
 

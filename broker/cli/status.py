@@ -24,7 +24,9 @@ def _lines(status: Mapping[str, JsonValue]) -> list[str]:
     vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
     ready = vault.get("state") == "ready"
     digest = policy.get("digest")
-    in_force = "none trusted yet" if digest is None else f"{text(policy, 'digest')}, counter {text(policy, 'counter')}"
+    in_force = f"{text(policy, 'digest')}, counter {text(policy, 'counter')}"
+    if digest is None:
+        in_force = "none trusted yet" if ready else "sealed while the vault is locked"
     doubts = number(part(status, "operations"), "in_doubt")
     waiting = number(part(status, "approvals"), "pending")
     warnings = status.get("warnings")

@@ -52,4 +52,4 @@ def _unlock(control: ControlClient, where: Places, passphrase_fd: int | None) ->
         raise Broken(f"the daemon names a key derivation that can not be used: {cause}") from cause
     if where.approver_key.exists() and read_key_file(where.approver_key).log_id != status.get("log_id"):
         raise ApproverError("this daemon keeps another log than your approver key belongs to: nothing was sent")
-    return control.unlock(derive(passphrase(passphrase_fd), kdf).vault_kek.reveal())
+    return control.unlock(derive(passphrase(passphrase_fd), kdf).vault_kek)

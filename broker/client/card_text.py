@@ -92,11 +92,12 @@ def _part(label: str, sentences: list[str], width: int) -> list[str]:
 
 
 def _wrapped(first: str, rest: str, sentence: str, width: int) -> list[str]:
-    """Broken between words only: a word that does not fit stands whole on a line of its own."""
+    """Broken between words only: a word longer than a line stays whole, where it came."""
     lines: list[str] = []
     line, filled = first, False
     for word in sentence.split(" "):
-        if filled and cells(line) + 1 + cells(word) > width:
+        room = width - len(rest)
+        if filled and cells(line) + 1 + cells(word) > width and cells(word) <= room:
             lines.append(line)
             line, filled = rest, False
         line += f" {word}" if filled else word

@@ -15,9 +15,11 @@ from urllib.parse import quote, urlencode
 
 from broker.client.card import Card, parse_card
 from broker.client.faults import Broken, Refused
+from broker.client.handover import key_text
 from broker.client.places import Places
 from broker.client.transport import ANSWER_S, Answer, Connection, EventStream
 from broker.contract.wire import JsonObject, JsonValue, WireError, digest, dump, parse_object
+from broker.core.secret import Secret
 
 LOCAL_WORK_S = 60.0  # opening a vault, checking a log
 MAX_CARD_BYTES = 4 << 20  # a card carries up to 64 KiB of body, escaped
@@ -94,8 +96,9 @@ class ControlClient:
 
     # What only takes away needs no signature.
 
-    def unlock(self, vault_kek: bytes) -> dict[str, JsonValue]:
-        return self._ask("POST", "/v1/unlock", {"kek_b64": _b64(vault_kek)}, answer_s=LOCAL_WORK_S)
+    def unlock(self, vault_kek: Secret | bytes) -> dict[str, JsonValue]:
+        kek = key_text(vault_kek) if isinstance(vault_kek, Secret) else _b64(vault_kek)
+        return self._ask("POST", "/v1/unlock", {"kek_b64": kek}, answer_s=LOCAL_WORK_S)
 
     def lock(self) -> dict[str, JsonValue]:
         return self._ask("POST", "/v1/lock", {}, answer_s=LOCAL_WORK_S)

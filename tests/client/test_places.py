@@ -7,7 +7,6 @@ import pytest
 
 from broker.client.places import Places
 
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
