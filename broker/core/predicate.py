@@ -63,15 +63,25 @@ def argument_names(text: str) -> frozenset[str]:
     return frozenset(piece[1:] for piece in _PIECES.findall(text) if len(piece) > 1 and piece[0] == "$")
 
 
+class AnswerView(dict[str, JsonValue]):
+    """An answer as predicates see it, and whether it is within the bounds: measured once, asked by every rule."""
+
+    __slots__ = ("is_bounded",)
+
+    def __init__(self, view: Mapping[str, JsonValue]) -> None:
+        super().__init__(view)
+        self.is_bounded = _within_bounds(view)
+
+
 def answer_view(
     *, status: int, headers: Iterable[tuple[str, str]] = (), json: JsonValue = None, text: str | None = None
-) -> dict[str, JsonValue]:
+) -> AnswerView:
     """What predicates look at. Header names become lower-case, a repeated header becomes a list."""
     seen: dict[str, list[str]] = {}
     for name, value in headers:
         seen.setdefault(name.lower(), []).append(value)
     folded: dict[str, JsonValue] = {name: values[0] if len(values) == 1 else values for name, values in seen.items()}
-    return {"status": status, "headers": folded, "json": json, "text": text}
+    return AnswerView({"status": status, "headers": folded, "json": json, "text": text})
 
 
 def holds(predicate: Predicate, view: Mapping[str, JsonValue]) -> bool | None:
@@ -112,42 +122,40 @@ class _CountingInterpreter(TreeInterpreter):
 
 
 def _evaluated(predicate: Predicate, view: Mapping[str, JsonValue]) -> Any:
-    if not _within_bounds(view):
+    measured = view if isinstance(view, AnswerView) else AnswerView(view)
+    if not measured.is_bounded:
         return _Unverifiable()
     try:
-        return _CountingInterpreter().visit(predicate._tree, dict(view))  # noqa: SLF001 - the value is of this module
+        return _CountingInterpreter().visit(predicate._tree, measured)  # noqa: SLF001 - the value is of this module
     except Exception:  # noqa: BLE001 - whatever a hostile answer made it raise, it never falls through to success
         return _Unverifiable()
 
 
 def _within_bounds(view: Mapping[str, JsonValue]) -> bool:
     """Count before looking: depth, number of values and characters of everything in the view."""
-    level: list[Any] = [view]
+    text = view.get("text")
+    if isinstance(text, str) and len(text) > MAX_ANSWER_CHARACTERS:
+        return False
+    containers: list[Any] = [view]
     values = characters = 0
-    for _ in range(MAX_DEPTH + 2):  # the view itself and one level of leaves come on top
-        values += len(level)
-        if values > MAX_VALUES:
-            return False
+    for _ in range(MAX_DEPTH + 1):  # the view itself comes on top
         deeper: list[Any] = []
-        for item in level:
-            if isinstance(item, str):
-                characters += len(item)
-            elif isinstance(item, Mapping):
-                deeper.extend(item)
-                deeper.extend(item.values())
-            elif isinstance(item, list | tuple):
-                deeper.extend(item)
-        if characters > 2 * MAX_ANSWER_CHARACTERS or _longest_text(view) > MAX_ANSWER_CHARACTERS:
+        for container in containers:
+            values += len(container)
+            if values > MAX_VALUES:
+                return False
+            members = container
+            if isinstance(container, Mapping):
+                characters += sum(map(len, container))
+                members = container.values()
+            characters += sum([len(member) for member in members if type(member) is str])
+            deeper += [member for member in members if isinstance(member, dict | list)]
+        if characters > 2 * MAX_ANSWER_CHARACTERS:  # an answer stands there as text and as JSON
             return False
         if not deeper:
             return True
-        level = deeper
+        containers = deeper
     return False
-
-
-def _longest_text(view: Mapping[str, JsonValue]) -> int:
-    text = view.get("text")
-    return len(text) if isinstance(text, str) else 0
 
 
 def _compiled(text: str, *, selects: bool) -> Node:

@@ -23,7 +23,7 @@ from broker.core.arguments import (
     with_body,
 )
 from broker.core.frozen import Deadlines, FrozenRequest
-from broker.core.policy.model import Operation, Policy, ReadBack, Service
+from broker.core.policy.model import Operation, Policy, Service
 from broker.core.policy.template import Template, TemplateError, arguments_in, path_with, template_of
 from broker.core.request_headers import HeaderError, checked_headers, merged_headers
 from broker.core.urls import CanonicalUrl, UrlError, canonical_url, segments_of
@@ -98,20 +98,6 @@ def resolve(policy: Policy, ask: HttpAsk) -> FrozenRequest | Invalid:
     except HeaderError as fault:
         code = "reserved_header" if fault.reserved else "schema"
         return Invalid(code=code, message=f"The headers are not acceptable: {fault}.")
-
-
-def read_back_args(read_back: ReadBack, original: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """The arguments of a read-back, filled from the original request; None where that lacks one."""
-    filled: dict[str, JsonValue] = {}
-    for name, value in read_back.args.items():
-        match = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            filled[name] = value
-        elif match[1] in original:
-            filled[name] = original[match[1]]
-        else:
-            return None
-    return filled
 
 
 def _too_large(policy: Policy) -> _InvalidError:

@@ -12,7 +12,7 @@ from broker.contract.reasons import CODES, Category, Effect
 from broker.contract.wire import JsonValue
 from broker.core.frozen import Deadlines, FrozenRequest
 from broker.core.ledger import change_key
-from broker.core.resolve import HttpAsk, Invalid, read_back_args, resolve
+from broker.core.resolve import HttpAsk, Invalid, resolve
 from tests.fakes.policies import SHOP, policy_of
 
 OTHER = """
@@ -331,21 +331,6 @@ def test_whatever_the_path_a_request_stays_below_its_base_url(path: str, method:
     if isinstance(resolved, FrozenRequest):
         assert resolved.url.startswith("https://api.shop.example/v1/")
         assert resolved.host == "api.shop.example"
-
-
-def test_a_read_back_is_filled_from_the_original_request() -> None:
-    policy = policy_of(
-        SHOP.replace(
-            'change_key = ["shop", "name"]',
-            'change_key = ["shop", "name"]\nreconcile = { operation = "orders.list", '
-            'args = { state = "all", page = 1, tag = "{name}" }, match = "json[?name==$name]" }',
-        )
-    )
-    read_back = policy.services["shop"].operations["orders.create"].reconcile
-
-    assert read_back is not None
-    assert {"state": "all", "page": 1, "tag": "n"} == read_back_args(read_back, CREATE)
-    assert read_back_args(read_back, {"shop": "acme"}) is None
 
 
 def test_a_service_reached_by_its_bare_origin_is_asked_for_its_root() -> None:

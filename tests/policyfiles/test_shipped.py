@@ -16,7 +16,7 @@ from broker.core.policy.model import Ask, Decision, Deny, Operation
 from broker.core.policy.parse_answers import JUDGEMENTS
 from broker.core.policy.parse_rules import _LIMIT_RANGES
 from broker.core.predicate import answer_view, compile_selection, holds, selected
-from broker.core.resolve import HttpAsk, read_back_args, resolve
+from broker.core.resolve import HttpAsk, resolve
 from broker.policyfiles import PolicyError, PolicyFile
 from broker.policyfiles.check import check
 from broker.policyfiles.load import load_policy
@@ -140,7 +140,10 @@ def test_an_issue_in_doubt_is_looked_for_among_the_newest() -> None:
     operation = github("issues.create")
     frozen, _ = decided(operation="issues.create", args={"owner": "acme", "repo": "site", "title": "it's `new`"})
     assert operation.reconcile is not None
-    args = read_back_args(operation.reconcile, frozen.args)
+    args = {
+        name: frozen.args[value[1:-1]] if isinstance(value, str) and value.startswith("{") else value
+        for name, value in operation.reconcile.args.items()
+    }
     read, decision = decided(operation="issues.list", args=args)
 
     assert isinstance(decision, Ask)

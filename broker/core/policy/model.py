@@ -117,10 +117,9 @@ class Identity:
 class ReadBack:
     """How an unknown outcome is settled: one declared read, and a predicate text that selects our object in its answer.
 
-    In `args` a string `{name}` stands for that argument of the original request, anything else for itself
-    (core/resolve.py: `read_back_args`). `match` is JMESPath text with `$name` standing for such arguments; it is
-    bound as a literal before compilation (core/predicate.py: `compile_selection`). An empty answer of that read proves
-    absence only where its `complete_when` holds.
+    In `args` a `{name}` within a string stands for that argument of the original request, in `match` a `$name` does;
+    the latter is bound as a literal before compilation (core/predicate.py: `compile_selection`). An empty answer of
+    that read proves absence only where its `complete_when` holds.
     """
 
     operation: str

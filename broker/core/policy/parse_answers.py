@@ -126,10 +126,15 @@ def _error_rule(table: Table) -> AnswerRule:
 
 
 def _refuse_useless(table: Table, *, uses_limit: bool) -> None:
-    """Keys that would have no effect beside or without `use`."""
-    for key in ("retry", "remote_effect") if uses_limit else ("floor_s",):
-        if key in table:
-            table.fault(key, f'means nothing {"beside" if uses_limit else "without"} use = "rate_limit"')
+    """Keys that would have no effect beside what else the rule says."""
+    for key in ("retry", "remote_effect"):
+        if uses_limit and key in table:
+            table.fault(key, 'means nothing beside use = "rate_limit"')
+    waits = uses_limit or table.values.get("category") == "rate_limited" or table.values.get("retry") == "after_delay"
+    if "floor_s" in table and not waits:
+        table.fault(
+            "floor_s", "means nothing where nothing is waited for", 'use = "rate_limit" or retry = "after_delay"'
+        )
 
 
 def _rate_limit(table: Table) -> RateLimit:

@@ -19,6 +19,7 @@ from broker.core.urls import CanonicalUrl, UrlError, canonical_url, is_loopback
 ANY = r"(?s).*"  # looked at by a parser of its own
 ARGUMENT = r"[A-Za-z][A-Za-z0-9_\[\].-]{0,63}"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_FILLED = re.compile(r"[a-z_][a-z0-9_]*")
 _STAND_IN_URL = "https://stand-in.invalid/"
 
 
@@ -209,19 +210,15 @@ def _reconcile(table: Table, names: tuple[str, ...], effect: Effect, *, free: bo
 def _read_back_args(table: Table, names: tuple[str, ...], *, free: bool) -> list[tuple[str, JsonValue]]:
     args: list[tuple[str, JsonValue]] = []
     for name, value in table.pairs("args"):
-        placeholder = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
         if not isinstance(value, str | int | bool):
             table.fault("args", f"{name} is neither text, number, true nor false", 'a value, or "{argument}"')
-        elif placeholder is not None and not free and placeholder[1] not in names:
-            table.fault(
-                "args", "not an argument of this operation; other placeholders are not supported by this version"
-            )
-        elif placeholder is None and isinstance(value, str) and ("{" in value or "}" in value):
-            table.fault(
-                "args", "a placeholder within text is not supported by this version", 'the whole value "{argument}"'
-            )
-        else:
-            args.append((name, value))
+            continue
+        args.append((name, value))
+        found = _PLACEHOLDER.findall(str(value))
+        unknown = [one for one in found if not _FILLED.fullmatch(one) or (not free and one not in names)]
+        if unknown or re.search(r"[{}]", _PLACEHOLDER.sub("", str(value))):
+            problem = f"{name} holds a placeholder that this version does not support"
+            table.fault("args", problem, "{argument} of this operation")
     return args
 
 

@@ -93,6 +93,13 @@ def test_an_operations_own_block_replaces_the_default_as_a_whole() -> None:
     assert read.rate_limit is not None
 
 
+@pytest.mark.parametrize(
+    "rule", ['use = "rate_limit"', 'category = "rate_limited"', 'category = "confirmed_failure", retry = "after_delay"']
+)
+def test_a_floor_goes_with_whatever_is_waited_for(rule: str) -> None:
+    assert 9 == operation(f"rate_limit = {{}}\nerrors = [{{ {WHEN}, {rule}, floor_s = 9 }}]").errors[0].floor_s
+
+
 def test_a_single_media_type_may_stand_alone() -> None:
     assert ("json",) == operation('response = { media = "json" }').media
 
@@ -136,7 +143,7 @@ OK = 'category = "confirmed_failure"'
         (f'errors = [{{ {WHEN}, use = "quota" }}]', "errors[0].use: not one of the values"),
         (f'errors = [{{ {WHEN}, use = "rate_limit" }}]', "and there is no rate_limit, expected a rate_limit block"),
         (f'errors = [{{ {WHEN}, use = "rate_limit", retry = "never" }}]', "errors[0].retry: means nothing beside use"),
-        (f"errors = [{{ {WHEN}, {OK}, floor_s = 1 }}]", "errors[0].floor_s: means nothing without use"),
+        (f"errors = [{{ {WHEN}, {OK}, floor_s = 1 }}]", "errors[0].floor_s: means nothing where nothing is"),
         (f'errors = [{{ {WHEN}, category = "success" }}]', "errors[0].category: not one of the values"),
         (f'errors = [{{ {WHEN}, category = "policy_denied" }}]', "errors[0].category: not one of the values"),
         (f'errors = [{{ {WHEN}, {OK}, code = "scope" }}]', "code: not one of the category's codes, expected client"),

@@ -108,7 +108,7 @@ def test_a_ca_file_is_named_relative_to_the_file_that_names_it() -> None:
 def test_an_operation_is_read_whole() -> None:
     read = operation(
         'destructive = true\ntitle = "{id}: {title}"\ntargets = ["id", "title.part"]\nchange_key = ["id"]\n'
-        'reconcile = { operation = "items.list", args = { filter = "{title}", page = 1 }, '
+        'reconcile = { operation = "items.list", args = { filter = "{id}/{title}", page = 1 }, '
         'match = "json[?title==$title]", not_before_s = 5 }',
         'method = "POST", path = "/x/{id}", query = ["dry"], body = ["title", "n"], required = ["title", "dry"]',
     )
@@ -119,7 +119,7 @@ def test_an_operation_is_read_whole() -> None:
     )  # fmt: skip
     assert ("{id}: {title}", ("id", "title.part"), ("id",)) == (read.title, read.targets, read.change_key)
     assert read.reconcile is not None
-    assert ("items.list", {"filter": "{title}", "page": 1}, "json[?title==$title]", 5) == (
+    assert ("items.list", {"filter": "{id}/{title}", "page": 1}, "json[?title==$title]", 5) == (
         read.reconcile.operation, dict(read.reconcile.args), read.reconcile.match, read.reconcile.not_before_s,
     )  # fmt: skip
 
@@ -163,11 +163,11 @@ BACK = 'match = "json[?title==$title]"'
         (f'reconcile = {{ operation = "items.list", args = {{ page = 1.5 }}, {BACK} }}', "page is neither text"),
         (
             f'reconcile = {{ operation = "items.list", args = {{ filter = "{{principal}}" }}, {BACK} }}',
-            "other placeholders are not supported by this version",
+            "filter holds a placeholder that this version does not",
         ),
         (
-            f'reconcile = {{ operation = "items.list", args = {{ filter = "x-{{id}}" }}, {BACK} }}',
-            "a placeholder within text is not supported",
+            f'reconcile = {{ operation = "items.list", args = {{ filter = "x-{{id}}}}" }}, {BACK} }}',
+            "filter holds a placeholder that this version does not",
         ),
         ('reconcile = { operation = "items.list" }', "o.reconcile.match: missing"),
         ('reconcile = { operation = "items.list", match = "json[?t==$nosuch]" }', "$nosuch stands for no argument"),
