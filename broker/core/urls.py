@@ -18,6 +18,8 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _SHAPE = re.compile(r"(https?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_SPACE_OR_CONTROL = re.compile("[\x00-\x20\x7f-\xa0]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _HIDDEN_IN_PATH = re.compile(r"%(?:2[ef]|5c|[01][0-9a-f]|7f|25(?:2[ef]|5c))", re.IGNORECASE)
@@ -94,11 +96,11 @@ def is_loopback(host: str) -> bool:
 def _refuse_odd_characters(text: str) -> None:
     if len(text) > MAX_URL_CHARACTERS:
         raise UrlError(f"it is longer than {MAX_URL_CHARACTERS} characters")
-    if any(ord(character) <= 0x20 or 0x7F <= ord(character) <= 0xA0 for character in text):
+    if _SPACE_OR_CONTROL.search(text):
         raise UrlError("it holds a space or a control character; write a space as %20")
     if "\\" in text:
         raise UrlError("it holds a back-slash")
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+    if _SURROGATE.search(text):
         raise UrlError("it holds half a surrogate pair")
 
 
