@@ -1,0 +1,335 @@
+"""The feed: two threads between the window and the daemon. One listens to events, one does tasks; neither draws.
+
+The approver key lives here, opened by the passphrase, wiped when the vault locks or the window closes. Whatever fails
+becomes news: no task and no event ends a thread. Connects again by itself.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from broker.client.approver import ApproverError, ApproverKey, Secret, derive, read_key_file
+from broker.client.control import ControlClient
+from broker.client.faults import Broken, ClientError, NotRunning, Refused
+from broker.client.places import Places
+from broker.client.transport import EventStream
+from broker.contract.kdf import STANDARD_FLOOR, KdfError, KdfFloor, KdfParams
+from broker.contract.wire import JsonValue
+from ui import served, served_policy
+from ui.answering import Approve, Deny
+from ui.messages import (
+    Answered,
+    ApproverNews,
+    CardFault,
+    CardNews,
+    Connected,
+    CredentialsNews,
+    Decide,
+    Done,
+    DoubtsNews,
+    EndSession,
+    EventsNews,
+    Freeze,
+    Lock,
+    Lost,
+    Mute,
+    News,
+    NotDone,
+    OpenCard,
+    PolicyNews,
+    QueueNews,
+    ReadBack,
+    ReadList,
+    RevokeGrant,
+    SessionsNews,
+    Settle,
+    StatusNews,
+    Task,
+    Trust,
+    TryNow,
+    Unlock,
+)
+
+TASKS_MOST = 256
+EVENTS_AT_ONCE = 1000
+_WAITS_S = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0)
+
+
+class Locked(Exception):  # noqa: N818 - it names what is the case
+    """The task needs the approver key, and it is locked."""
+
+
+class ControlFeed:
+    """The daemon, as `messages.Feed` has it. `floor` is the weakest key derivation that is accepted."""
+
+    def __init__(self, places: Places, *, floor: KdfFloor = STANDARD_FLOOR) -> None:
+        self._places = places
+        self._floor = floor
+        self._tell: Callable[[News], object] = _nobody
+        self._tasks: queue.Queue[Task | None] = queue.Queue(maxsize=TASKS_MOST)
+        self._key_lock = threading.Lock()
+        self._key: ApproverKey | None = None
+        self._stopping = threading.Event()
+        self._hurry = threading.Event()
+        self._stream: EventStream | None = None
+        self._last_seq = 0
+
+    def start(self, tell: Callable[[News], object]) -> None:
+        self._tell = tell
+        for name, work in (("doorward-events", self._listen), ("doorward-tasks", self._work)):
+            threading.Thread(target=work, name=name, daemon=True).start()
+
+    def do(self, task: Task) -> None:
+        if isinstance(task, TryNow):
+            self._hurry.set()
+            return
+        try:
+            self._tasks.put_nowait(task)
+        except queue.Full:
+            self._tell(NotDone(task=task, code="", problem="too much to do at once; press the key again"))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._hurry.set()
+        if self._stream is not None:
+            self._stream.close()
+        with contextlib.suppress(queue.Full):  # the thread is a daemon; it ends with the process
+            self._tasks.put_nowait(None)
+        self._wipe()
+
+    # Listening.
+
+    def _listen(self) -> None:
+        tries = 0
+        since_ms = 0
+        while not self._stopping.is_set():
+            try:
+                with ControlClient(self._places) as client:
+                    stream = client.events()
+                    self._stream = stream
+                    self._connected(client)
+                    tries = 0
+                    self._follow(client, stream)
+            except (ClientError, ApproverError) as cause:
+                if self._stopping.is_set():
+                    return
+                tries += 1
+                since_ms = since_ms if tries > 1 else _now_ms()
+                self._wait(tries, since_ms, cause)
+
+    def _follow(self, client: ControlClient, stream: EventStream) -> None:
+        for event in stream:
+            if self._stopping.is_set():
+                return
+            if event is None:
+                continue
+            if event.name in {"approval", "reset"}:
+                self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
+            if event.name != "approval":
+                self._tell(StatusNews(status=self._status(client)))
+                self._tell_sessions(client)
+        raise Broken("the daemon ended the stream of events")
+
+    def _connected(self, client: ControlClient) -> None:
+        status = self._status(client)
+        waiting = served.waiting({"approvals": client.approvals()})
+        self._tell(Connected(status=status, waiting=waiting))
+        self._tell_sessions(client)
+        with self._key_lock:
+            if self._key is not None:
+                client.open_session(self._key)
+                self._tell(ApproverNews(ready=True))
+
+    def _status(self, client: ControlClient) -> served.Status:
+        """The status; a vault that is not open takes the approver key of this window with it."""
+        with self._key_lock:
+            status = served.status(client.status())
+            if status.vault_state != "ready" and self._key is not None:
+                self._key.wipe()
+                self._key = None
+                self._tell(ApproverNews(ready=False))
+            return status
+
+    def _tell_sessions(self, client: ControlClient) -> None:
+        sessions = served.sessions({"sessions": client.sessions()})
+        self._tell(SessionsNews(sessions=sessions, grants=served.grants({"grants": client.grants()})))
+
+    def _wait(self, tries: int, since_ms: int, cause: Exception) -> None:
+        pause_s = _WAITS_S[min(tries, len(_WAITS_S)) - 1]
+        next_ms = _now_ms() + int(pause_s * 1000)
+        self._hurry.clear()
+        self._tell(Lost(since_ms=since_ms, tries=tries, next_try_at_ms=next_ms, why=self._why(cause)))
+        self._hurry.wait(pause_s)
+
+    def _why(self, cause: Exception) -> str:
+        if isinstance(cause, NotRunning):
+            place = "your runtime directory" if self._places.home is None else "DOORWARD_HOME"
+            return f"in {place}, refused the connection"
+        return str(cause)
+
+    # Tasks.
+
+    def _work(self) -> None:
+        with ControlClient(self._places) as client:
+            while not self._stopping.is_set():
+                task = self._tasks.get()
+                if task is None:
+                    return
+                try:
+                    self._one(client, task)
+                except Locked:
+                    self._tell(NotDone(task=task, code="", problem="the approver key is locked in this window: u"))
+                except Refused as refused:
+                    self._not_done(task, refused.code, str(refused))
+                except (ClientError, ApproverError, KdfError, ValueError) as cause:
+                    client.close()
+                    self._not_done(task, "", _in_words(task, cause))
+
+    def _not_done(self, task: Task, code: str, problem: str) -> None:
+        if isinstance(task, OpenCard):
+            self._tell(CardFault(approval_id=task.approval_id, problem=problem))
+        elif not (isinstance(task, ReadList) and code == "control_session_required"):
+            self._tell(NotDone(task=task, code=code, problem=problem))
+
+    def _one(self, client: ControlClient, task: Task) -> None:
+        match task:
+            case OpenCard(approval_id=approval_id):
+                if self._key is not None:
+                    self._tell(CardNews(served=client.approval(approval_id)))
+            case Decide():
+                self._decide(client, task)
+            case Unlock(passphrase=passphrase):
+                self._unlock(client, Secret(passphrase))
+            case ReadList(screen=screen):
+                self._read(client, screen)
+            case TryNow():
+                self._hurry.set()
+            case _:
+                self._tell(Done(task=task, words=self._act(client, task)))
+
+    def _act(self, client: ControlClient, task: Task) -> str:
+        """Tasks that end in one sentence."""
+        match task:
+            case Lock():
+                client.lock()
+                return "the vault is locked"
+            case Freeze():
+                client.freeze()
+                return "everything is frozen; to go on: doorward thaw"
+            case RevokeGrant(grant_id=grant_id):
+                client.revoke_grant(grant_id)
+                return "the grant is revoked"
+            case EndSession(session_id=session_id):
+                client.revoke_session(session_id)
+                return "the session is ended"
+            case Mute(session_id=session_id, muted=True):
+                client.mute(session_id)
+                return "the session is muted"
+            case Mute(session_id=session_id):
+                client.unmute(session_id, self._held_key())
+                return "the session is heard again"
+            case Trust(digest=digest, counter=counter):
+                client.trust_policy(digest, counter, self._held_key())
+                return "the new policy is in force"
+            case Settle(correlation_id=correlation_id, as_=outcome, reason=reason):
+                client.settle(correlation_id, outcome, reason, self._held_key())
+                return "settled by your word"
+            case ReadBack(correlation_id=correlation_id):
+                return _read_back_words(client.reconcile(correlation_id))
+            case OpenCard() | Decide() | Unlock() | ReadList() | TryNow():
+                return ""
+
+    def _decide(self, client: ControlClient, task: Decide) -> None:
+        answer = self._sent(client, task)
+        self._tell(Answered(approval_id=task.approval_id, state=str(answer.get("state") or "settled")))
+
+    def _sent(self, client: ControlClient, task: Decide) -> dict[str, JsonValue]:
+        match task.answer:
+            case Deny(reason=reason, end_session=end_session):
+                return client.deny(task.approval_id, reason=reason, end_session=end_session)
+            case Approve(scope=scope, confirm=confirm):
+                if task.served is None:
+                    raise Broken("no card was drawn: nothing was signed")
+                return client.approve(task.served, self._held_key(), scope=scope, confirm=confirm)
+
+    def _unlock(self, client: ControlClient, passphrase: Secret) -> None:
+        """The key file is tried first: a wrong passphrase is known here, before the daemon is asked."""
+        with self._key_lock:
+            file = read_key_file(self._places.approver_key)
+            keys = derive(passphrase, file.kdf, floor=self._floor)
+            key = file.opened(keys.approver_kek)
+            status = served.status(client.status())
+            if status.vault_state != "ready":
+                vault_kdf = KdfParams.from_json(status.kdf)
+                if vault_kdf != file.kdf:
+                    keys = derive(passphrase, vault_kdf, floor=self._floor)
+                client.unlock(keys.vault_kek.reveal())
+            client.open_session(key)
+            if self._key is not None:
+                self._key.wipe()
+            self._key = key
+        self._tell(StatusNews(status=served.status(client.status())))
+        self._tell(ApproverNews(ready=True))
+
+    def _held_key(self) -> ApproverKey:
+        key = self._key
+        if key is None:
+            raise Locked
+        return key
+
+    def _read(self, client: ControlClient, screen: str) -> None:
+        match screen:
+            case "Approvals":
+                self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
+            case "Sessions":
+                self._tell_sessions(client)
+            case "Policy":
+                self._tell(PolicyNews(facts=served_policy.policy(client.policy(), client.policy_pending())))
+            case "Audit":
+                self._tell(StatusNews(status=self._status(client)))
+            case _ if self._key is not None:
+                self._read_sealed(client, screen)
+            case _:
+                pass
+
+    def _read_sealed(self, client: ControlClient, screen: str) -> None:
+        match screen:
+            case "Vault":
+                self._tell(CredentialsNews(credentials=served.credentials({"credentials": client.credentials()})))
+            case "In doubt":
+                self._tell(DoubtsNews(doubts=served.operations({"operations": client.operations(state="in_doubt")})))
+            case "Activity":
+                answer = client.audit_events(after_seq=self._last_seq, limit=EVENTS_AT_ONCE)
+                events = served.events(answer)
+                self._last_seq = events[-1].seq if events else self._last_seq
+                self._tell(EventsNews(events=events, head=served.Fields(answer).number("head")))
+            case _:
+                pass
+
+    def _wipe(self) -> None:
+        with self._key_lock:
+            if self._key is not None:
+                self._key.wipe()
+                self._key = None
+
+
+def _nobody(_: News) -> object:
+    """Until `start`, nobody listens."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _in_words(task: Task, cause: Exception) -> str:
+    if isinstance(task, Decide) and isinstance(cause, Broken) and cause.sent:
+        return f"not known whether your answer was taken: {cause}"
+    return str(cause)
+
+
+def _read_back_words(envelope: dict[str, JsonValue]) -> str:
+    result = served.Fields(envelope)
+    category, code = result.text("category"), result.text("code")
+    return f"read back: {category} / {code}" if code else f"read back: {category or 'no answer'}"

@@ -1,0 +1,389 @@
+"""The Approvals screen: the queue at the left, one card at the right, and the human's answer to it.
+
+Nothing moves under the fingers: the focus changes by the human's own key, or by their own answer. A yes is taken only
+for a card that was drawn whole by this window, in a window large enough, after its arming; see `answering`.
+"""
+
+from dataclasses import dataclass, field
+
+from broker.client.card_words import countdown
+from broker.client.control import Served
+from ui.answering import Answering, Approve, Barred, Key, Terms
+from ui.cardpane import FOLDS, UNSEEN, Drawn, Sight, Slot, card_rows
+from ui.frame import Hint, last_rule, title
+from ui.messages import Answered, Decide, Mute, News, NotDone, OpenCard, QueueNews, TryNow, Unlock
+from ui.paper import BAR, TEE, Paper, Role, Row, Span
+from ui.passphrase import Passphrase
+from ui.queuepane import URGENT_MS, entry_at, queue_rows, queue_width
+from ui.screens.apart import calm_of, empty_sheet, locked_sheet, lost_sheet
+from ui.screens.sheet import AskFirst, Effect, Moment, Sheet, Sweep, body_height
+from ui.served import Waiting
+from ui.wording import differences
+from ui.world import World
+
+LEAST_WIDTH, LEAST_HEIGHT = 80, 22
+_VOID_WORDS = {
+    "policy_changed": "policy changed",
+    "credential_changed": "credential changed",
+    "session_ended": "session ended",
+    "locked": "vault locked",
+    "frozen": "frozen",
+    "withdrawn": "withdrawn",
+    "stopping": "daemon stopped",
+    "superseded": "superseded",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Approvals:
+    """State of the screen between drawings."""
+
+    focus: str | None = None
+    passphrase: Passphrase = field(default_factory=Passphrase)
+    answering: Answering = field(default_factory=Answering)
+    unlocking: bool = False  # the passphrase page was asked for though the vault is open
+    _scroll: int = 0
+    _fold: str | None = None
+    _sending: str | None = None
+    _served: Served | None = None
+    _changed: frozenset[str] = frozenset()
+    _seen: set[int] = field(default_factory=set)
+    _drawn: Drawn | None = None
+    _paper: Paper = field(default_factory=lambda: Paper(width=0, height=0))
+
+    # What is known has changed.
+
+    def learn(self, news: News, world: World, now: Moment) -> tuple[Effect, ...]:
+        """Follow the news that concern this screen; `world` has them folded in already."""
+        if isinstance(news, NotDone) and isinstance(news.task, Unlock):
+            self.passphrase.refused(news.problem)
+        if isinstance(news, NotDone) and isinstance(news.task, Decide) and news.task.approval_id == self._sending:
+            self._sending = None
+            self.answering.arming.again(now.mono_s)
+        if isinstance(news, Answered) and news.approval_id == self._sending:
+            self._sending = None
+            return self._on_to_next(world)
+        return (*self.settle_focus(world), *self._joined_since(news, world))
+
+    def _joined_since(self, news: News, world: World) -> tuple[Effect, ...]:
+        """The queue says that more requests wait behind the card in focus: fetch it again."""
+        entry, served = world.entry(self.focus), self._served
+        if not isinstance(news, QueueNews) or entry is None or served is None or entry.joined == served.joined:
+            return ()
+        return (OpenCard(approval_id=served.id),)
+
+    def settle_focus(self, world: World) -> tuple[Effect, ...]:
+        """Keep the focus where it is; find one where there is none; begin a card that was just served."""
+        if self.focus is None or world.entry(self.focus) is None:
+            first = next(iter(world.pending or world.waiting), None)
+            return () if first is None else self._move_to(first.id)
+        served = world.card
+        if served is not None and served.id == self.focus:
+            self._take(served)
+        elif self._served is not None and self._served.id != self.focus:
+            self._served = None
+        return ()
+
+    def _take(self, served: Served) -> None:
+        """A served card for the focus: the arming starts again if anything on it is new."""
+        old = self._served
+        if old is not None and old.id == served.id and (old.digest, old.joined) == (served.digest, served.joined):
+            self._served = served
+            return
+        self._changed = differences(old, served) if old is not None and old.id == served.id else frozenset()
+        self._served = served
+        self._seen.clear()
+        terms = Terms(typed_word=served.card.typed_word, session_offered=served.card.yes.session.offered)
+        self.answering.begin(terms, served.arming_ms / 1000)
+
+    def reopen(self, world: World) -> tuple[Effect, ...]:
+        """After unlocking or reconnecting: the card in focus is asked for anew."""
+        self._served = None
+        self._seen.clear()
+        self._sending = None
+        if world.approver:
+            self.unlocking = False
+            self.passphrase.opened()
+        return () if self.focus is None or not world.approver else (OpenCard(approval_id=self.focus),)
+
+    def _on_to_next(self, world: World) -> tuple[Effect, ...]:
+        ids = [entry.id for entry in world.waiting]
+        at = ids.index(self.focus) if self.focus in ids else 0
+        waiting = [*world.waiting[at + 1 :], *world.waiting[:at]]
+        following = next((entry for entry in waiting if entry.pending), None)
+        if following is not None:
+            return self._move_to(following.id)
+        self.focus = None
+        self._served = None
+        return (Sweep(keep=None),)
+
+    def _move_to(self, approval_id: str) -> tuple[Effect, ...]:
+        self.focus = approval_id
+        self._served, self._changed, self._fold, self._scroll = None, frozenset(), None, 0
+        self._seen.clear()
+        self.answering.begin(Terms(typed_word=None, session_offered=False), self.answering.arming.arming_s)
+        return Sweep(keep=approval_id), OpenCard(approval_id=approval_id)
+
+    # Drawing.
+
+    def draw(self, world: World, paper: Paper, now: Moment) -> Sheet:
+        if (paper.width, paper.height) != (self._paper.width, self._paper.height):
+            self._paper = paper
+            self._seen.clear()
+            self.answering.arming.undrawn()
+        self._drawn = None
+        if world.lost is not None:
+            return lost_sheet(world, world.lost, paper, now)
+        if self.unlocking or self.vault_shut(world):
+            return locked_sheet(world, self.passphrase, paper)
+        entry = world.entry(self.focus)
+        if entry is None:
+            return empty_sheet(calm_of(world, now, paper), paper)
+        return self._card_sheet(world, entry, paper, now)
+
+    def _card_sheet(self, world: World, entry: Waiting, paper: Paper, now: Moment) -> Sheet:
+        queue = queue_width(paper)
+        height = body_height(paper)
+        drawn = card_rows(self._sight(world, entry, now), paper, paper.width - queue - 1, height)
+        self._drawn = drawn
+        self._scroll = drawn.scroll
+        left = queue_rows(
+            world.waiting,
+            self.focus,
+            muted=bool(world.muted),
+            now_ms=now.wall_ms,
+            paper=paper,
+            width=queue,
+            height=height,
+        )
+        joint = next((at for at, line in enumerate(drawn.rows) if line and line[0].text.startswith("─")), -1)
+        body: list[Row] = [
+            (*left[at], Span(TEE if at == joint else BAR), *drawn.rows[at])
+            for at in range(min(height, len(drawn.rows)))
+        ]
+        ids = [one.id for one in world.waiting]
+        place = f"{ids.index(entry.id) + 1} of {len(ids)}"
+        return Sheet(
+            title=title(paper, place, _time_words(entry, now), queue=queue, left_of_queue="Waiting"),
+            body=(*body, *[()] * (height - len(body))),
+            last_rule=last_rule(paper, queue=queue),
+            hints=_hints(paper),
+            cursor=(queue + 1 + drawn.cursor[0], 3 + drawn.cursor[1]),
+        )
+
+    def _sight(self, world: World, entry: Waiting, now: Moment) -> Sight:
+        return Sight(
+            served=self._served,
+            entry=entry,
+            problem=self._problem(world),
+            now_ms=now.wall_ms,
+            slot=self._slot(world, now),
+            seen=frozenset(self._seen) if self._barred(world, now).approving is None else None,
+            scroll=self._scroll,
+            fold=self._fold,
+            settled=self._stamp(entry, now) is not None,
+            changed=self._changed,
+            answering=self.answering,
+        )
+
+    def _problem(self, world: World) -> str:
+        if world.card_fault is not None and world.card_fault.approval_id == self.focus:
+            return self._paper.foreign(world.card_fault.problem, limit=400)
+        if not world.approver:
+            return "the whole card opens once the approver key is unlocked in this window: u"
+        return "the card is being fetched"
+
+    def _stamp(self, entry: Waiting, now: Moment) -> str | None:
+        """What settled the card, in the words of its rule; None while it waits."""
+        if entry.state == "expired" or (entry.pending and now.wall_ms >= entry.expires_at_ms):
+            return "EXPIRED"
+        if entry.pending:
+            return None
+        if entry.state in {"approved", "denied"}:
+            return f"{entry.state.upper()} elsewhere"
+        why = _VOID_WORDS.get(entry.ended_by or "", "no longer waits")
+        return f"{self._paper.foreign(entry.state, limit=24).upper()}: {why}"
+
+    def _barred(self, world: World, now: Moment) -> Barred:
+        """What stands in the way of a yes and of a no, in the order in which it is said."""
+        entry = world.entry(self.focus)
+        if entry is None or world.lost is not None or self.unlocking or self.vault_shut(world):
+            return Barred(approving="no card", denying="no card")
+        stamp = self._stamp(entry, now) or ("sending" if self._sending else None)
+        if stamp is not None:
+            return Barred(approving=stamp, denying=stamp)
+        return Barred(approving=self._not_yet(world), denying=None)
+
+    def _not_yet(self, world: World) -> str | None:
+        if self._paper.width < LEAST_WIDTH or self._paper.height < LEAST_HEIGHT:
+            return f"too small: {LEAST_WIDTH}x{LEAST_HEIGHT}"
+        if not world.approver:
+            return "approver locked: u"
+        if self._served is None:
+            return "no whole card"
+        if self._fold is not None:
+            return "Esc: the card"
+        if self._drawn is not None and not self._drawn.must <= self._seen:
+            return UNSEEN.text
+        return None
+
+    def _slot(self, world: World, now: Moment) -> Slot:
+        barred = self._barred(world, now)
+        if barred.approving is not None:
+            return Slot(text=barred.approving, role=Role.LOOK)
+        left_s = self.answering.arming.left_s(now.mono_s)
+        if not self.answering.arming.ready(now.mono_s):
+            return Slot(text=f"wait {max(left_s, 0.1):.1f} s")
+        return Slot(text="ready", role=Role.KEY)
+
+    @staticmethod
+    def vault_shut(world: World) -> bool:
+        return world.started and world.status.vault_state not in {"ready", ""}
+
+    def painted(self, now: Moment) -> None:
+        """The last drawing is on the terminal: what it showed counts as seen, and the arming may begin."""
+        drawn = self._drawn
+        if drawn is None or self._served is None:
+            return
+        self._seen |= drawn.visible
+        if drawn.visible and drawn.must <= self._seen:
+            self.answering.arming.drawn(now.mono_s)
+
+    # Keys.
+
+    def in_field(self, world: World) -> bool:
+        if world.lost is not None:
+            return False
+        if self.unlocking or self.vault_shut(world):
+            return self.passphrase.focused
+        return self.answering.in_field
+
+    def paste(self, text: str, world: World) -> None:
+        if self.unlocking or self.vault_shut(world):
+            self.passphrase.paste(text)
+        elif world.lost is None:
+            self.answering.paste(text)
+
+    def key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...] | None:
+        if world.lost is not None:
+            return (TryNow(),) if key.name == "r" else None
+        if self.unlocking or self.vault_shut(world):
+            return self._field_key(key, world)
+        if world.entry(self.focus) is None:
+            return self.to_field() if key.name == "u" and not world.approver else None
+        if self.answering.key(key, self._barred(world, now), now.mono_s):
+            return ()
+        return self._card_key(key, world)
+
+    def _field_key(self, key: Key, world: World) -> tuple[Effect, ...] | None:
+        if not self.passphrase.focused:
+            return self.to_field() if key.name == "u" else None
+        sent = self.passphrase.key(key)
+        if key.name == "escape" and not self.vault_shut(world):
+            self.unlocking = False
+        return (Unlock(sent),) if sent is not None else ()
+
+    def to_field(self) -> tuple[Effect, ...]:
+        self.unlocking = True
+        self.passphrase.focus()
+        return ()
+
+    def _card_key(self, key: Key, world: World) -> tuple[Effect, ...] | None:
+        match key.name:
+            case "j" | "down":
+                return self._step(world, 1)
+            case "k" | "up":
+                return self._step(world, -1)
+            case "g" | "home":
+                return self._step(world, -len(world.waiting))
+            case "G" | "end":
+                return self._step(world, len(world.waiting))
+            case "pagedown" | "space":
+                self._scroll += self._page_rows
+            case "pageup" | "b":
+                self._scroll -= self._page_rows
+            case "i" | "o" | "e":
+                wanted = FOLDS[key.name]
+                self._turn(None if self._fold == wanted else wanted)
+            case "escape":
+                self._turn(None)
+            case "u" if not world.approver:
+                return self.to_field()
+            case "M" if self._served is not None:
+                session = self._served.card.who.session_id
+                return (AskFirst(question="Mute this session?", task=Mute(session_id=session, muted=True)),)
+            case _:
+                return None
+        return ()
+
+    @property
+    def _page_rows(self) -> int:
+        return max(self._drawn.page - 1, 1) if self._drawn is not None else 1
+
+    def _turn(self, fold: str | None) -> None:
+        """Another page of the same card: it has to be drawn again before a yes."""
+        if fold != self._fold:
+            self._fold, self._scroll = fold, 0
+            self.answering.arming.undrawn()
+
+    def _step(self, world: World, by: int) -> tuple[Effect, ...]:
+        ids = [entry.id for entry in world.waiting]
+        at = ids.index(self.focus) if self.focus in ids else 0
+        wanted = ids[min(max(at + by, 0), len(ids) - 1)]
+        return () if wanted == self.focus else self._move_to(wanted)
+
+    def next_waiting(self, world: World, by: int) -> tuple[Effect, ...]:
+        """`n` and `p`: the next card that still waits, round the end."""
+        pending = [entry.id for entry in world.pending]
+        if not pending:
+            return ()
+        ids = [entry.id for entry in world.waiting]
+        at = ids.index(self.focus) if self.focus in ids else -1
+        order = ids[at + 1 :] + ids[:at] if by > 0 else [*reversed(ids[:at]), *reversed(ids[at + 1 :])]
+        wanted = next((one for one in order if one in pending), None)
+        return () if wanted is None else self._move_to(wanted)
+
+    def clicked(self, column: int, line: int, world: World) -> tuple[Effect, ...]:
+        """The mouse moves the focus and never answers."""
+        if self._drawn is None or column >= queue_width(self._paper):
+            return ()
+        entry = entry_at(world.waiting, self.focus, line - 3, body_height(self._paper))
+        return () if entry is None or entry.id == self.focus else self._move_to(entry.id)
+
+    def scrolled(self, by: int) -> None:
+        self._scroll += by
+
+    def tick(self, world: World, now: Moment) -> tuple[Effect, ...]:
+        """Send the answer whose key proved to be alone."""
+        answer = self.answering.due(self._barred(world, now), now.mono_s)
+        if answer is None or self.focus is None:
+            return ()
+        if isinstance(answer, Approve) and self._served is None:
+            return ()
+        self._sending = self.focus
+        return (Decide(approval_id=self.focus, answer=answer, served=self._served),)
+
+
+def _time_words(entry: Waiting, now: Moment) -> str:
+    left_ms = entry.expires_at_ms - now.wall_ms
+    if not entry.pending or left_ms <= 0:
+        return "settled" if not entry.pending else "expired"
+    return f"expires {'!' if left_ms < URGENT_MS else ''}{countdown(left_ms)}"
+
+
+def _hints(paper: Paper) -> tuple[Hint, ...]:
+    wide = paper.width >= 120
+    first = (
+        Hint(key="j/k", word="card"),
+        Hint(key="PgDn/PgUp" if wide else "PgDn", word="more"),
+        Hint(key="i", word="who"),
+        Hint(key="o", word="body"),
+        Hint(key="e", word="exact"),
+        Hint(key="n", word="next waiting" if wide else "next"),
+    )
+    rest = (
+        Hint(key="F", word=f"freeze{paper.dots}"),
+        Hint(key="L", word=f"lock{paper.dots}"),
+        Hint(key="q", word="quit"),
+    )
+    return (*first, *rest)

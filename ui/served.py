@@ -1,0 +1,281 @@
+"""What the daemon's lists say, parsed once into values for the screens.
+
+Lenient where a screen can say "not known" (a field that is missing reads as nothing), strict where the shape itself is
+wrong (Broken). Holds foreign text as it came; drawing neutralises it. The card has its own strict parser.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from broker.client.faults import Broken
+from broker.contract.wire import JsonObject, JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the daemon says of itself."""
+
+    version: str = ""
+    log_id: str = ""
+    vault_state: str = ""
+    vault_term: int = 0
+    kdf: JsonValue = None
+    policy_digest: str | None = None
+    policy_counter: int = 0
+    policy_pending: bool = False
+    audit_seq: int = 0
+    audit_anchored: bool = False
+    frozen: bool = False
+    in_doubt: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One entry of the queue."""
+
+    id: str
+    state: str
+    created_at_ms: int
+    expires_at_ms: int
+    effect: str
+    operation: str
+    target: str
+    agent: str
+    joined: int
+    ended_by: str | None
+
+    @property
+    def pending(self) -> bool:
+        return self.state == "pending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    id: str
+    agent: str
+    identified: bool
+    span: str
+    pid: int
+    exe: str | None
+    cwd: str | None
+    label: str | None
+    opened_at_ms: int
+    calls: int
+    denied: int
+    muted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRow:
+    id: str
+    session_id: str
+    agent: str
+    rule: str
+    scope: str
+    effect: str
+    used: int
+    max_uses: int
+    made_at_ms: int
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialRow:
+    name: str
+    kind: str
+    origins: tuple[str, ...]
+    version: int
+    created_at_ms: int
+    rotated_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtRow:
+    """A change whose end is not known."""
+
+    correlation_id: str
+    phase: str
+    operation: str
+    summary: str
+    agent: str
+    sent_at_ms: int
+    read_back: str | None
+    change_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    seq: int
+    name: str
+    at_ms: int
+    correlation_id: str | None
+    session_id: str | None
+    fields: JsonObject
+
+
+class Fields:
+    """Reading of one JSON object; what is missing or of another type reads as nothing."""
+
+    def __init__(self, value: JsonValue) -> None:
+        if not isinstance(value, Mapping):
+            raise Broken("the daemon's answer is not readable: an object was expected")
+        self._fields: JsonObject = value
+
+    @property
+    def whole(self) -> JsonObject:
+        return self._fields
+
+    def text(self, name: str) -> str:
+        return self.text_or_none(name) or ""
+
+    def text_or_none(self, name: str) -> str | None:
+        value = self._fields.get(name)
+        return value if isinstance(value, str) else None
+
+    def number(self, name: str) -> int:
+        return self.number_or_none(name) or 0
+
+    def number_or_none(self, name: str) -> int | None:
+        value = self._fields.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def flag(self, name: str) -> bool:
+        return self._fields.get(name) is True
+
+    def value(self, name: str) -> JsonValue:
+        return self._fields.get(name)
+
+    def part(self, name: str) -> "Fields":
+        value = self._fields.get(name)
+        return Fields(value if isinstance(value, Mapping) else {})
+
+    def items(self, name: str) -> Sequence[JsonValue]:
+        value = self._fields.get(name)
+        return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+    def parts(self, name: str) -> "list[Fields]":
+        return [Fields(item) for item in self.items(name) if isinstance(item, Mapping)]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(item for item in self.items(name) if isinstance(item, str))
+
+
+def status(value: JsonValue) -> Status:
+    top = Fields(value)
+    vault, policy, audit = top.part("vault"), top.part("policy"), top.part("audit")
+    return Status(
+        version=top.text("version"),
+        log_id=top.text("log_id"),
+        vault_state=vault.text("state"),
+        vault_term=vault.number("term"),
+        kdf=vault.value("kdf"),
+        policy_digest=policy.text_or_none("digest"),
+        policy_counter=policy.number("counter"),
+        policy_pending=policy.flag("pending"),
+        audit_seq=audit.number("seq"),
+        audit_anchored=audit.flag("anchored"),
+        frozen=top.flag("frozen"),
+        in_doubt=top.part("operations").number("in_doubt"),
+        warnings=top.texts("warnings"),
+    )
+
+
+def waiting(value: JsonValue) -> tuple[Waiting, ...]:
+    return tuple(
+        Waiting(
+            id=item.text("id"),
+            state=item.text("state"),
+            created_at_ms=item.number("created_at_ms"),
+            expires_at_ms=item.number("expires_at_ms"),
+            effect=item.text("effect"),
+            operation=item.text("operation"),
+            target=item.text("target"),
+            agent=item.text("agent"),
+            joined=item.number("joined"),
+            ended_by=item.text_or_none("ended_by"),
+        )
+        for item in Fields(value).parts("approvals")
+    )
+
+
+def sessions(value: JsonValue) -> tuple[SessionRow, ...]:
+    return tuple(
+        SessionRow(
+            id=item.text("id"),
+            agent=item.text("agent"),
+            identified=item.flag("identified"),
+            span=item.text("span"),
+            pid=item.number("pid"),
+            exe=item.text_or_none("exe"),
+            cwd=item.text_or_none("cwd"),
+            label=item.text_or_none("label"),
+            opened_at_ms=item.number("opened_at_ms"),
+            calls=item.number("calls"),
+            denied=item.number("denied"),
+            muted=item.flag("muted"),
+        )
+        for item in Fields(value).parts("sessions")
+    )
+
+
+def grants(value: JsonValue) -> tuple[GrantRow, ...]:
+    return tuple(
+        GrantRow(
+            id=item.text("id"),
+            session_id=item.text("session_id"),
+            agent=item.text("agent"),
+            rule=item.text("rule"),
+            scope=item.text("scope"),
+            effect=item.text("effect"),
+            used=item.number("used"),
+            max_uses=item.number("max_uses"),
+            made_at_ms=item.number("made_at_ms"),
+            expires_at_ms=item.number("expires_at_ms"),
+        )
+        for item in Fields(value).parts("grants")
+    )
+
+
+def credentials(value: JsonValue) -> tuple[CredentialRow, ...]:
+    return tuple(
+        CredentialRow(
+            name=item.text("name"),
+            kind=item.text("kind"),
+            origins=item.texts("origins"),
+            version=item.number("version"),
+            created_at_ms=item.number("created_at_ms"),
+            rotated_at_ms=item.number_or_none("rotated_at_ms"),
+        )
+        for item in Fields(value).parts("credentials")
+    )
+
+
+def operations(value: JsonValue) -> tuple[DoubtRow, ...]:
+    return tuple(
+        DoubtRow(
+            correlation_id=item.text("correlation_id"),
+            phase=item.text("phase"),
+            operation=item.text("operation"),
+            summary=item.text("summary"),
+            agent=item.text("agent"),
+            sent_at_ms=item.number("sent_at_ms"),
+            read_back=item.text_or_none("read_back"),
+            change_key=item.text_or_none("change_key"),
+        )
+        for item in Fields(value).parts("operations")
+    )
+
+
+def events(value: JsonValue) -> tuple[EventRow, ...]:
+    return tuple(
+        EventRow(
+            seq=item.number("seq"),
+            name=item.text("event"),
+            at_ms=item.number("at_ms"),
+            correlation_id=item.text_or_none("correlation_id"),
+            session_id=item.text_or_none("session_id"),
+            fields=item.part("fields").whole,
+        )
+        for item in Fields(value).parts("events")
+    )

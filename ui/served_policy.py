@@ -1,0 +1,95 @@
+"""What the daemon says of the policy in force and of the edited files, parsed once for the screen.
+
+Holds text of files that others may have written, as it came; drawing neutralises it.
+"""
+
+from dataclasses import dataclass
+
+from broker.contract.wire import JsonValue
+from ui.served import Fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """One difference between the policy in force and the edited one."""
+
+    direction: str
+    subject: str
+    was: str
+    becomes: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRow:
+    file: str
+    line: int
+    key: str
+    problem: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFacts:
+    """The policy in force and, where files were edited, what they would make of it."""
+
+    digest: str | None
+    counter: int
+    files: tuple[str, ...]
+    rules: int
+    services: tuple[tuple[str, str, str, bool], ...]  # name, base url, credential, bound
+    pending_digest: str | None = None
+    pending_counter: int = 0
+    pending_files: tuple[str, ...] = ()
+    changes: tuple[ChangeRow, ...] = ()
+    faults: tuple[FaultRow, ...] = ()
+    warnings: tuple[FaultRow, ...] = ()
+    same: bool = True
+
+    @property
+    def waits(self) -> bool:
+        """Whether a change could be trusted: edited, different, and free of faults."""
+        return self.pending_digest is not None and not self.same and not self.faults
+
+
+def policy(in_force: JsonValue, pending: JsonValue) -> PolicyFacts:
+    now, then = Fields(in_force), Fields(pending)
+    return PolicyFacts(
+        digest=now.text_or_none("digest"),
+        counter=now.number("counter"),
+        files=tuple(part.text("name") for part in now.parts("files")),
+        rules=now.number("rules"),
+        services=tuple(
+            (part.text("name"), part.text("base_url"), part.text("credential"), part.flag("bound"))
+            for part in now.parts("services")
+        ),
+        pending_digest=then.text_or_none("digest"),
+        pending_counter=then.number("counter"),
+        pending_files=tuple(part.text("name") for part in then.parts("files")),
+        changes=tuple(_change(part) for part in then.parts("changes")),
+        faults=tuple(_fault(part) for part in then.parts("faults")),
+        warnings=tuple(_fault(part) for part in then.parts("warnings")),
+        same=then.flag("same"),
+    )
+
+
+def _change(part: Fields) -> ChangeRow:
+    return ChangeRow(
+        direction=part.text("direction"),
+        subject=part.text("subject"),
+        was=part.text("was"),
+        becomes=part.text("becomes"),
+        file=part.text("file"),
+        line=part.number("line"),
+    )
+
+
+def _fault(part: Fields) -> FaultRow:
+    return FaultRow(
+        file=part.text("file"),
+        line=part.number("line"),
+        key=part.text("key"),
+        problem=part.text("problem"),
+        expected=part.text("expected"),
+    )

@@ -1,0 +1,1 @@
+"""The one widget: a grid of rows that were laid out elsewhere."""

@@ -1,0 +1,380 @@
+"""One window: what is known, the seven screens, and where each key goes. Knows no terminal; `app` gives it one.
+
+Every key is told to the answer on the card, wherever it goes, so that a deciding key is alone among all keys. Freeze,
+lock and closing ask for `y` in the last row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from broker.client.card_words import clock_time, countdown
+from ui.answering import Key
+from ui.arming import CONFIRM_S, LoneKey
+from ui.frame import SCREENS, Hint, Lamp, asking, footer, header, screens
+from ui.help import box, footer_words, laid_over
+from ui.messages import (
+    Answered,
+    ApproverNews,
+    CardFault,
+    CardNews,
+    Connected,
+    Feed,
+    Freeze,
+    Lock,
+    Lost,
+    News,
+    NotDone,
+    QueueNews,
+    ReadList,
+    StatusNews,
+)
+from ui.paper import Paper, Role, Row, Span, fit, row
+from ui.screens.activity import Activity
+from ui.screens.approvals import Approvals
+from ui.screens.audit import AuditScreen
+from ui.screens.doubts import Doubts
+from ui.screens.policy import PolicyScreen
+from ui.screens.sessions import Sessions
+from ui.screens.sheet import AskFirst, Effect, Goto, Moment, Say, Screen, Sweep
+from ui.screens.vault import VaultScreen
+from ui.world import World, fold, swept
+
+BELL_EVERY_S = 10.0
+IDLE_S = 30.0
+REFRESH_S = 2.0
+APPROVALS = 1
+_LIVE = {"Activity"}
+
+
+class Clock(Protocol):
+    def now(self) -> Moment: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where others can type into this terminal: a multiplexer, or a kernel that lets them."""
+
+    tmux: bool = False
+    tiocsti: bool = False
+
+    def lamps(self, paper: Paper) -> list[Lamp]:
+        word = " terminal can be typed into by others" if paper.width >= 120 else ""
+        return [Lamp(name=name, word=word) for name, there in (("tmux", self.tmux), ("tiocsti", self.tiocsti)) if there]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """The whole terminal, row by row, and where the cursor sits. `serial` names this drawing."""
+
+    rows: tuple[Row, ...]
+    cursor: tuple[int, int]
+    serial: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Window:
+    feed: Feed
+    clock: Clock
+    paper: Paper
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    world: World = field(default_factory=World)
+    approvals: Approvals = field(default_factory=Approvals)
+    policy: PolicyScreen = field(default_factory=PolicyScreen)
+    current: int = APPROVALS
+    closed: bool = False
+    rings: int = 0  # bells that the terminal still owes
+    _others: dict[int, Screen] = field(default_factory=dict)
+    _asked: AskFirst | None = None
+    _asked_s: float = 0.0
+    _lone: LoneKey = field(default_factory=LoneKey)
+    _help: bool = False
+    _said: str = ""
+    _rang_s: float = float("-inf")
+    _key_s: float = float("-inf")
+    _read_s: float = float("-inf")
+    _serial: int = 0
+
+    def __post_init__(self) -> None:
+        self._others = {
+            2: Activity(),
+            3: Sessions(),
+            4: Doubts(),
+            5: VaultScreen(),
+            6: self.policy,
+            7: AuditScreen(),
+        }
+
+    @property
+    def screen(self) -> Screen:
+        return self.approvals if self.current == APPROVALS else self._others[self.current]
+
+    @property
+    def title(self) -> str:
+        """For the terminal's title: nothing that anybody else chose."""
+        waiting = len(self.world.pending)
+        return f"doorward: {waiting} waiting" if waiting else "doorward"
+
+    # News.
+
+    def learn(self, news: News) -> None:
+        now = self.clock.now()
+        before = {entry.id for entry in self.world.pending}
+        was_lost = self.world.lost is not None
+        self.world = fold(self.world, news, now.wall_ms)
+        if isinstance(news, Connected) and was_lost:
+            doubts = self.world.status.in_doubt
+            self._said = f"connected again; in doubt now: {doubts}{' (screen 4)' if doubts else ''}"
+        if isinstance(news, (Lost, Connected)):
+            self._do(self.approvals.reopen(self.world))
+        if isinstance(news, ApproverNews):
+            if news.ready:
+                self.world = replace(self.world, notice="")
+                self._do(self.approvals.reopen(self.world))
+                self._read()
+            elif news.problem:
+                self.approvals.passphrase.refused(news.problem)
+        if isinstance(news, (QueueNews, Connected, CardNews, CardFault, Answered, NotDone)):
+            self._do(self.approvals.learn(news, self.world, now))
+        if isinstance(news, StatusNews) and SCREENS[self.current - 1] not in _LIVE:
+            self._read()
+        self._ring(before, now)
+
+    def _ring(self, before: set[str], now: Moment) -> None:
+        """One bell for a new card, if the queue was empty or nobody was at the keys, and never often."""
+        new = {entry.id for entry in self.world.pending} - before
+        quiet = not before or now.mono_s - self._key_s >= IDLE_S
+        if new and quiet and now.mono_s - self._rang_s >= BELL_EVERY_S:
+            self._rang_s = now.mono_s
+            self.rings += 1
+
+    def _read(self) -> None:
+        self._read_s = self.clock.now().mono_s
+        if self.world.lost is None:
+            self.feed.do(ReadList(screen=SCREENS[self.current - 1]))
+
+    # Drawing.
+
+    def picture(self) -> Picture:
+        now = self.clock.now()
+        sheet = self.screen.draw(self.world, self.paper, now)
+        marked = [1] if self.world.pending else []
+        marked += [4] if self.world.status.in_doubt else []
+        marked += [6] if self.world.status.policy_pending else []
+        lost = self.world.lost is not None
+        body = sheet.body
+        if lost and self.current != APPROVALS:
+            body = tuple(tuple(Span(span.text, Role.FAINT) for span in line) for line in body)
+        rows = [
+            self._header(now),
+            screens(self.paper, current=self.current, marked=[] if lost else marked),
+            sheet.title if not lost or self.current == APPROVALS else self._old(sheet.title),
+            *body,
+            sheet.last_rule,
+            self._last_row(sheet.hints, now),
+        ]
+        rows = [fit(line, self.paper.width) for line in rows]
+        if self._help:
+            rows = laid_over(rows, box(self.current, self.paper), self.paper)
+        if self.paper.ascii_only:
+            rows = [tuple(Span(self.paper.own(span.text), span.role) for span in line) for line in rows]
+        self._serial += 1
+        return Picture(rows=tuple(rows[: self.paper.height]), cursor=sheet.cursor, serial=self._serial)
+
+    def _old(self, line: Row) -> Row:
+        words = f"old: as at {clock_time(self.world.fresh_ms)}"
+        return (*fit(line, self.paper.width - len(words) - 3), Span(f" {words} ", Role.LOOK), Span("─"))
+
+    def _header(self, now: Moment) -> Row:
+        clock = clock_time(now.wall_ms)
+        world = self.world
+        if world.lost is not None:
+            waited = countdown(now.wall_ms - world.lost.since_ms)
+            lamps = [Lamp(name="daemon", word=f"LOST {waited}  what you see is old")]
+            counts = [Span("DAEMON LOST", Role.LOOK)]
+        elif not world.started:
+            lamps, counts = [Lamp(name="daemon", word="CONNECTING")], [Span("connecting")]
+        else:
+            lamps, counts = [*self._lamps(), *self.surroundings.lamps(self.paper)], self._counts()
+        return header(self.paper, counts=counts, lamps=lamps, clock=clock[:5], clock_long=clock)
+
+    def _lamps(self) -> list[Lamp]:
+        status = self.world.status
+        vault = (
+            None
+            if status.vault_state == "ready"
+            else self.paper.foreign(status.vault_state or "unknown", limit=24).upper()
+        )
+        policy = "CHANGED" if status.policy_pending else "NONE" if status.policy_digest is None else None
+        return [
+            Lamp(name="vault", word=vault),
+            Lamp(name="approver", off=not self.world.approver),
+            Lamp(name="policy", word=policy),
+            Lamp(name="audit", word=None if status.audit_anchored else "UNANCHORED"),
+            Lamp(name="daemon"),
+        ]
+
+    def _counts(self) -> list[Span]:
+        pending = len(self.world.pending)
+        out = [Span(f"{pending} waiting", Role.LABEL) if pending else Span("nothing waits")]
+        if self.world.status.in_doubt:
+            out.append(Span(f"{self.world.status.in_doubt} in doubt", Role.UNKNOWN))
+        muted = self.world.muted
+        if muted:
+            name = self.paper.foreign(muted[0].agent, limit=24) if len(muted) == 1 else str(len(muted))
+            out.append(Span(f"{name} muted", Role.LOOK))
+        return [Span("FROZEN", Role.DANGER), *out] if self.world.status.frozen else out
+
+    def _last_row(self, hints: Sequence[Hint], now: Moment) -> Row:
+        if self._help:
+            entry = self.world.entry(self.approvals.focus)
+            left = countdown(entry.expires_at_ms - now.wall_ms) if entry is not None and entry.pending else None
+            return fit(row(f" {footer_words(left)}"), self.paper.width)
+        if self._asked is not None:
+            return asking(self.paper, self._asked.question)
+        notice = self._said or self.world.notice
+        if notice:
+            return fit(
+                row(" ", Span(f"! {self.paper.foreign(notice, limit=max(self.paper.width - 4, 24))}", Role.LOOK)),
+                self.paper.width,
+            )
+        return footer(self.paper, hints)
+
+    def painted(self, serial: int) -> None:
+        """That picture is on the terminal. An older one says nothing of what is known now."""
+        if serial != self._serial or self._help or self._asked is not None:
+            return
+        now = self.clock.now()
+        if self.current == APPROVALS:
+            self.approvals.painted(now)
+        elif self.screen is self.policy:
+            self.policy.painted(now)
+
+    def resize(self, paper: Paper) -> None:
+        self.paper = paper
+
+    # Input.
+
+    def key(self, key: Key) -> None:
+        now = self.clock.now()
+        self._key_s = now.mono_s
+        quiet = self._lone.pressed(now.mono_s)
+        self._said, self.world = "", replace(self.world, notice="")
+        if self._help:
+            self._help = False
+            self._noticed(now)
+        elif self._asked is not None:
+            self._confirm(key, now, quiet=quiet)
+        elif key.name == "ctrl+c":
+            self._noticed(now)
+            self._global(key, now)
+        else:
+            self._lone.drop()
+            self._route(key, now)
+
+    def _noticed(self, now: Moment) -> None:
+        """A key that the card's answer did not see itself; the card behind has to arm again."""
+        self.approvals.answering.noticed(now.mono_s)
+        self.approvals.answering.arming.again(now.mono_s)
+
+    def _route(self, key: Key, now: Moment) -> None:
+        in_field = self.screen.in_field(self.world)
+        if self.current != APPROVALS:
+            self.approvals.answering.noticed(now.mono_s)
+        effects = self.screen.key(key, self.world, now)
+        if effects is not None:
+            self._do(effects)
+        elif not in_field:
+            self._global(key, now)
+
+    def _global(self, key: Key, now: Moment) -> None:
+        match key.name:
+            case "1" | "2" | "3" | "4" | "5" | "6" | "7":
+                self._goto(int(key.name), now)
+            case "question_mark":
+                self._help = True
+            case "q" | "ctrl+c":
+                self._ask(AskFirst(question="Close this window? The daemon goes on.", task=None), now)
+            case "F":
+                self._ask(AskFirst(question="Freeze everything?", task=Freeze()), now)
+            case "L":
+                self._ask(AskFirst(question="Lock the vault? Cards, grants and sessions end.", task=Lock()), now)
+            case "n" | "p":
+                self._goto(APPROVALS, now)
+                self._do(self.approvals.next_waiting(self.world, 1 if key.name == "n" else -1))
+            case "u" if not self.world.approver and self.world.lost is None:
+                self._goto(APPROVALS, now)
+                self._do(self.approvals.to_field())
+            case _:
+                pass
+
+    def _goto(self, screen: int, now: Moment) -> None:
+        if screen == self.current:
+            return
+        self.current = screen
+        self.approvals.answering.leave()
+        self.approvals.answering.arming.undrawn()
+        self._read_s = now.mono_s
+        self._read()
+
+    def _ask(self, question: AskFirst, now: Moment) -> None:
+        self._asked, self._asked_s = question, now.mono_s
+
+    def _confirm(self, key: Key, now: Moment, *, quiet: bool) -> None:
+        """`y` counts only alone and after a moment; any other key leaves."""
+        if key.name == "y" and quiet and not self._lone.holding and now.mono_s - self._asked_s >= CONFIRM_S:
+            self._lone.hold(now.mono_s)
+            return
+        self._lone.drop()
+        self._asked = None
+        self._noticed(now)
+
+    def _do(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Sweep(keep=keep):
+                    self.world = swept(self.world, keep)
+                case Goto(screen=screen):
+                    self._goto(screen, self.clock.now())
+                case AskFirst():
+                    self._ask(effect, self.clock.now())
+                case Say(words=words):
+                    self._said = words
+                case _:
+                    self.feed.do(effect)
+
+    def paste(self, text: str) -> None:
+        if not self._help and self._asked is None:
+            self.screen.paste(text, self.world)
+
+    def focused(self) -> None:
+        """The terminal has the focus again: the human's eyes may have been elsewhere."""
+        self.approvals.answering.arming.again(self.clock.now().mono_s)
+        self.policy.answering.arming.again(self.clock.now().mono_s)
+
+    def clicked(self, column: int, line: int) -> None:
+        if self.current == APPROVALS and not self._help and self._asked is None:
+            self._do(self.approvals.clicked(column, line, self.world))
+
+    def scrolled(self, by: int) -> None:
+        if self.current == APPROVALS:
+            self.approvals.scrolled(by)
+
+    def tick(self) -> None:
+        """Ten times a second: deciding keys that proved to be alone, questions answered, lists that live."""
+        now = self.clock.now()
+        if self._asked is not None and self._lone.alone(now.mono_s):
+            asked, self._asked = self._asked, None
+            if asked.task is None:
+                self.closed = True
+            else:
+                self.feed.do(asked.task)
+        self._do(self.screen.tick(self.world, now))
+        if SCREENS[self.current - 1] in _LIVE and now.mono_s - self._read_s >= REFRESH_S:
+            self._read()
+
+    @property
+    def hurried(self) -> bool:
+        """Whether something changes within a second."""
+        answering = self.approvals.answering
+        return answering.holding or self._lone.holding or not answering.arming.ready(self.clock.now().mono_s)

@@ -1,0 +1,271 @@
+"""What a card says, part by part, as styled lines of a given width: the words come from `broker.client.card_words`.
+
+Order and must-see parts are fixed: trouble first, then who asks; a yes is not taken before those were on the screen.
+What is the agent's own stands in quotes. Pure: same card, width and time, same lines.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from broker.client import card_words as words
+from broker.client.card import Card
+from broker.client.control import Served
+from broker.contract.neutralise import cells, visible
+from ui.paper import Paper, Role, Row, Span, cut_middle, fit, row, wrap_row
+from ui.served import Waiting
+
+LABEL_WIDTH = 9
+WIDE = 120
+BODY_ROWS = 8
+BODY_ROWS_WIDE = 12
+
+_PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|TWICE')
+_ESCAPES = re.compile(r"\\(?:u\{[0-9a-f]+\}|\{[^}]*\}|[ntr\\\"])")
+_SIGNS = {"! ": Role.LOOK, "? ": Role.UNKNOWN, "+ ": Role.GOOD}
+_SECTIONS = {
+    "Evidence": "evidence",
+    "In doubt": "doubts",
+    "Who": "who",
+    "Why": "why",
+    "Uses": "uses",
+    "Body": "body",
+    "What": "summary",
+    "Target": "target",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A label and its lines, each as long as it likes; `must` parts have to be seen before a yes."""
+
+    label: str
+    lines: tuple[Row, ...]
+    must: bool = False
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row of the scrolled part, exactly as wide as it may be."""
+
+    row: Row
+    must: bool
+
+
+def dressed(text: str, *, role: Role = Role.PLAIN) -> Row:
+    """A finished sentence in its roles: its sign, the quoted words of others, our escapes."""
+    out: list[Span] = []
+    sign = _SIGNS.get(text[:2])
+    if sign is not None:
+        out.append(Span(text[0], sign))
+        text = text[1:]
+        role = sign if sign is not Role.GOOD and role is Role.PLAIN else role
+    at = 0
+    for match in _PIECES.finditer(text):
+        out.append(Span(text[at : match.start()], role))
+        out.append(Span(match.group(), Role.DANGER if match.group() == "TWICE" else Role.FOREIGN))
+        at = match.end()
+    out.append(Span(text[at:], role))
+    return escapes_shown(out)
+
+
+def escapes_shown(line: Iterable[Span]) -> Row:
+    """The escapes in words of others stand out."""
+    out: list[Span] = []
+    for span in line:
+        at = 0
+        for match in _ESCAPES.finditer(span.text):
+            out += [Span(span.text[at : match.start()], span.role), Span(match.group(), Role.ESCAPE)]
+            at = match.end()
+        out.append(Span(span.text[at:], span.role))
+    return tuple(span for span in out if span.text)
+
+
+def effect_role(effect: str) -> Role:
+    return {"DELETE": Role.DANGER, "WRITE": Role.LOOK, "RUN": Role.LOOK}.get(effect, Role.LABEL)
+
+
+def summary_row(card: Card, paper: Paper, width: int) -> Row:
+    """Row 4: effect, operation, and what identifies the target."""
+    line = cut_middle(paper.drawable(words.summary(card)), width, paper.dots)
+    effect = card.summary.effect
+    if not line.startswith(effect):
+        return dressed(line)
+    return (Span(effect, effect_role(effect)), *escapes_shown([Span(line[len(effect) :])]))
+
+
+def target_row(card: Card, paper: Paper, width: int) -> Row:
+    """Row 5: method and URL as they will be sent."""
+    line = cut_middle(_target(card, paper), width - 2, paper.dots)
+    mark = Span("! ", Role.LOOK) if line.startswith("! ") else Span("")
+    return (Span("  "), mark, *escapes_shown([Span(line.removeprefix("! "))]))
+
+
+def _target(card: Card, paper: Paper) -> str:
+    return paper.drawable(words.target(card, whole_url=paper.width >= WIDE))
+
+
+def parts(served: Served, paper: Paper, width: int, now_ms: int) -> list[Part]:
+    """The card from under its target down, in the order of the contract."""
+    card = served.card
+    wide = paper.width >= WIDE
+    out = [*_cut_off(card, paper, width), *_trouble(card, now_ms), _who(served, now_ms, wide=wide)]
+    out.append(_part("Why", [words.why(card), *(_ruled(card) if wide else [])], group=2))
+    out.append(_part("Uses", [words.uses(card if wide else _unversioned(card))], group=2))
+    if not card.evidence.needed:
+        out.append(_part("Evidence", words.evidence(card), group=2))
+    out.append(_body(card, rows=BODY_ROWS_WIDE if wide else BODY_ROWS, width=width - LABEL_WIDTH))
+    if wide:
+        out += [_before(card), _part("Exact", [words.digests(card, served.digest, whole=False)], group=3)]
+    elif card.typed_word is not None:
+        policy, request = words.short_digest(card.why.policy), words.short_digest(card.request_digest)
+        out.append(_part("Policy", [f"{policy}  request {request}"], group=3))
+    return [_drawable(part, paper) for part in out]
+
+
+def laid_out(blocks: Sequence[Part], width: int, *, changed: frozenset[str] = frozenset(), gaps: bool) -> list[Line]:
+    """Parts as rows: labels in their own column, long lines folded, a blank row between groups where asked for."""
+    out: list[Line] = []
+    group = blocks[0].group if blocks else 0
+    for block in blocks:
+        if gaps and block.group != group:
+            out.append(Line(row=fit((), width), must=False))
+        group = block.group
+        first = True
+        for line in block.lines:
+            for folded in wrap_row(line, width - LABEL_WIDTH):
+                label = _label(block.label if first else "", changed=first and block.label in changed)
+                out.append(Line(row=fit((*label, *folded), width), must=block.must))
+                first = False
+    return out
+
+
+def _label(label: str, *, changed: bool) -> Row:
+    if changed:
+        return (Span(f"{label:<{LABEL_WIDTH - 1}}", Role.LABEL), Span("!", Role.LOOK))
+    return (Span(f"{label:<{LABEL_WIDTH}}", Role.LABEL),)
+
+
+def differences(old: Served, new: Served) -> frozenset[str]:
+    """Labels of the parts that are not as they were."""
+    changed = {label for label, key in _SECTIONS.items() if old.raw.get(key) != new.raw.get(key)}
+    if old.joined != new.joined:
+        changed.add("Who")
+    return frozenset(changed)
+
+
+def _part(label: str, lines: Iterable[str], *, must: bool = False, group: int = 0) -> Part:
+    return Part(label=label, lines=tuple(dressed(line) for line in lines), must=must, group=group)
+
+
+def _drawable(part: Part, paper: Paper) -> Part:
+    if not paper.ascii_only:
+        return part
+    lines = tuple(tuple(Span(paper.drawable(span.text), span.role) for span in line) for line in part.lines)
+    return replace(part, lines=lines)
+
+
+def _cut_off(card: Card, paper: Paper, width: int) -> list[Part]:
+    """What rows 4 and 5 had to cut is shown whole, and has to be seen."""
+    out: list[Part] = []
+    if words.summary_was_cut(card, width):
+        out.append(_part("What", [words.summary(card)], must=True))
+    if cells(_target(card, paper)) > width - 2:
+        out.append(_part("Target", [words.target(card, whole_url=True)], must=True))
+    return out
+
+
+def _trouble(card: Card, now_ms: int) -> list[Part]:
+    out: list[Part] = []
+    if card.evidence.needed:
+        out.append(_part("Evidence", words.evidence(card), must=True))
+    out += [_part("In doubt", words.earlier(attempt, now_ms), must=True) for attempt in card.doubts]
+    return out
+
+
+def _who(served: Served, now_ms: int, *, wide: bool) -> Part:
+    card = served.card
+    named = ", named by [agents]" if wide and card.who.identified else ""
+    lines = [words.who(card, now_ms) + named, *words.joined(served.joined), words.span(card)]
+    if wide:
+        program, *rest = words.place(card)
+        lines += [words.chain(card), program, *(["   ".join(rest)] if rest else [])]
+    return _part("Who", [*lines, *words.doubts_about_who(card), *words.says(card)], must=True, group=1)
+
+
+def _ruled(card: Card) -> list[str]:
+    policy = f"policy {words.short_digest(card.why.policy)}"
+    place, *others = [*words.where_ruled(card), ""]
+    return [f"{place}   {policy}" if place else policy, *(line for line in others if line)]
+
+
+def _unversioned(card: Card) -> Card:
+    return replace(card, uses=replace(card.uses, version=None))
+
+
+def _body(card: Card, *, rows: int, width: int) -> Part:
+    head = dressed(words.body(card))
+    lines = words.body_lines(card)
+    lines = lines[:-1] if lines and not lines[-1] else lines  # the line end at the end of a text is no line
+    text = [folded for line in lines for folded in wrap_row(foreign_row(line), width)]
+    shown, left = text[:rows], len(text) - rows
+    more = (
+        [row(Span(f"{words.counted(left, 'more row')}   ", Role.LOOK), Span("o", Role.KEY), " opens")]
+        if left > 0
+        else []
+    )
+    return Part(label="Body", lines=(head, *shown, *more), group=3)
+
+
+def foreign_row(safe: str) -> Row:
+    """Text of others that already went through the neutraliser, in its role."""
+    return escapes_shown([Span(safe, Role.FOREIGN)])
+
+
+def _before(card: Card) -> Part:
+    doubts = "a change in doubt, see above" if card.doubts else "nothing in doubt for this change"
+    return _part("Before", [f"{doubts}; earlier denials are not told here yet"], group=3)
+
+
+# What the fold-outs show, whole.
+
+
+def who_lines(served: Served, now_ms: int) -> list[Part]:
+    card = served.card
+    lines = [words.who(card, now_ms), *words.joined(served.joined), words.span(card), *words.doubts_about_who(card)]
+    return [
+        _part("Who", [*lines, *words.says(card)]),
+        _part("Chain", [words.chain(card)]),
+        _part("Process", words.place(card)),
+        _part("Session", [visible(card.who.session_id), f"opened {words.clock_time(card.who.opened_at_ms)}"]),
+    ]
+
+
+def body_parts(served: Served) -> list[Part]:
+    body = Part(label="Body", lines=(dressed(words.body(served.card)),))
+    return [body, Part(label="", lines=tuple(foreign_row(line) for line in words.body_lines(served.card)))]
+
+
+def exact_parts(served: Served) -> list[Part]:
+    card = served.card
+    headers = [f"{visible(name)}: {visible(value)}" for name, value in card.headers]
+    return [
+        _part("Request", [visible(card.request_digest)]),
+        _part("Card", [served.digest]),
+        _part("Policy", [visible(card.why.policy), *words.where_ruled(card)]),
+        Part(label="Target", lines=(escapes_shown([Span(words.target(card, whole_url=True))]),)),
+        Part(label="Headers", lines=tuple(foreign_row(line) for line in headers) or (row("none"),)),
+        _part("Body", [words.body(card), f"sha256 {visible(card.body.sha256 or 'not known')}"]),
+        _part("Uses", [words.uses(card)]),
+        _part("Ids", [visible(card.approval_id), visible(card.correlation_id)]),
+        _part("Log", [f"{visible(card.log_id)}, vault term {card.vault_term}"]),
+    ]
+
+
+def sealed_parts(entry: Waiting, problem: str, paper: Paper) -> list[Part]:
+    """What can be said of a card that this process may not open."""
+    return [
+        _part("Who", [paper.foreign(entry.agent)]),
+        _part("Sealed", [f"! {problem}", "It can be denied without being opened."]),
+    ]

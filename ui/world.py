@@ -1,0 +1,123 @@
+"""What this window knows, folded from the news one by one. Pure: `fold` gives a new world, nothing else changes."""
+
+from dataclasses import dataclass, field, replace
+
+from broker.client.control import Served
+from ui.messages import (
+    Answered,
+    ApproverNews,
+    CardFault,
+    CardNews,
+    Connected,
+    CredentialsNews,
+    Done,
+    DoubtsNews,
+    EventsNews,
+    Lost,
+    News,
+    NotDone,
+    PolicyNews,
+    QueueNews,
+    SessionsNews,
+    StatusNews,
+)
+from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionRow, Status, Waiting
+from ui.served_policy import PolicyFacts
+
+EVENTS_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """`lost` is None while connected; `fresh_ms` is when anything was last heard."""
+
+    started: bool = False
+    lost: Lost | None = None
+    fresh_ms: int = 0
+    status: Status = field(default_factory=Status)
+    waiting: tuple[Waiting, ...] = ()
+    card: Served | None = None
+    card_fault: CardFault | None = None
+    approver: bool = False
+    approver_problem: str = ""
+    notice: str = ""
+    sessions: tuple[SessionRow, ...] = ()
+    grants: tuple[GrantRow, ...] = ()
+    credentials: tuple[CredentialRow, ...] | None = None
+    policy: PolicyFacts | None = None
+    doubts: tuple[DoubtRow, ...] | None = None
+    events: tuple[EventRow, ...] | None = None
+    head: int = 0
+
+    @property
+    def pending(self) -> tuple[Waiting, ...]:
+        return tuple(entry for entry in self.waiting if entry.pending)
+
+    @property
+    def muted(self) -> tuple[SessionRow, ...]:
+        return tuple(session for session in self.sessions if session.muted)
+
+    def entry(self, approval_id: str | None) -> Waiting | None:
+        return next((entry for entry in self.waiting if entry.id == approval_id), None)
+
+
+def fold(world: World, news: News, now_ms: int) -> World:
+    """The world after one piece of news."""
+    if not isinstance(news, Lost):
+        world = replace(world, fresh_ms=now_ms)
+    match news:
+        case Lost():
+            return replace(world, started=True, lost=news, approver=False)
+        case Connected(status=status, waiting=waiting):
+            return replace(world, started=True, lost=None, status=status, waiting=_merged(world, waiting))
+        case StatusNews(status=status):
+            return replace(world, status=status)
+        case QueueNews(waiting=waiting):
+            return replace(world, waiting=_merged(world, waiting))
+        case CardNews(served=served):
+            return replace(world, card=served, card_fault=None)
+        case CardFault():
+            return replace(world, card_fault=news, card=None)
+        case Answered(approval_id=approval_id, state=state):
+            return replace(world, waiting=_settled(world.waiting, approval_id, state), notice="")
+        case NotDone(problem=problem):
+            return replace(world, notice=problem)
+        case Done(words=words):
+            return replace(world, notice=words)
+        case ApproverNews(ready=ready, problem=problem):
+            return replace(world, approver=ready, approver_problem=problem)
+        case SessionsNews(sessions=sessions, grants=grants):
+            return replace(world, sessions=sessions, grants=grants)
+        case CredentialsNews(credentials=credentials):
+            return replace(world, credentials=credentials)
+        case PolicyNews(facts=facts):
+            return replace(world, policy=facts)
+        case DoubtsNews(doubts=doubts):
+            return replace(world, doubts=doubts)
+        case EventsNews(events=events, head=head):
+            return replace(world, events=_joined(world.events or (), events), head=head)
+
+
+def _merged(world: World, fresh: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
+    """The queue in order of arrival; entries that the daemon no longer lists stay until the human moves."""
+    new = {entry.id: entry for entry in fresh}
+    kept = [new.pop(entry.id, _gone(entry)) for entry in world.waiting]
+    return (*kept, *(entry for entry in fresh if entry.id in new and entry.pending))
+
+
+def _gone(entry: Waiting) -> Waiting:
+    return replace(entry, state="void", ended_by=None) if entry.pending else entry
+
+
+def _settled(waiting: tuple[Waiting, ...], approval_id: str, state: str) -> tuple[Waiting, ...]:
+    return tuple(replace(entry, state=state) if entry.id == approval_id else entry for entry in waiting)
+
+
+def _joined(known: tuple[EventRow, ...], fresh: tuple[EventRow, ...]) -> tuple[EventRow, ...]:
+    last = known[-1].seq if known else -1
+    return (*known, *(event for event in fresh if event.seq > last))[-EVENTS_KEPT:]
+
+
+def swept(world: World, keep: str | None) -> World:
+    """Without the settled entries, but for the one that the human moves to."""
+    return replace(world, waiting=tuple(entry for entry in world.waiting if entry.pending or entry.id == keep))
