@@ -17,7 +17,7 @@ from broker.core.chain import HASH_BYTES, MAX_CHECKPOINT_BYTES
 _ED25519 = b"\x01"
 _KEY_ID_BYTES = 4
 _MAX_SIGNATURES = 16
-_SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
+_SIZE = re.compile(r"[1-9][0-9]{0,18}")
 _SIGNATURE_LINE = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
 
 

@@ -81,11 +81,11 @@ def name_stop(walk: Walk, stop: Stop, chain: Chain, file: SegmentFile, known: Kn
     """Why the walk stopped where it did; None for a clean end, or a tail that a power cut can leave."""
     if stop.damage is not None:
         return _name_damage(walk, stop, stop.damage, chain, known)
+    if stop.tail_bytes and _rest_holds(walk, chain.seq + 1):
+        return Fate(verdict=VerdictName.ALTERED, note="a length reaches past the records that follow")
     if not known.last and (stop.tail_bytes or chain.place is Place.FILE_START):
         what = "ends inside a record" if file.size_bytes else "is empty"
         return Fate(verdict=VerdictName.TRUNCATED, note=f"the file {what}, and another file follows")
-    if stop.tail_bytes and _rest_holds(walk, chain.seq + 1):
-        return Fate(verdict=VerdictName.ALTERED, note="a length reaches past the records that follow")
     return None
 
 

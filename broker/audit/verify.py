@@ -6,7 +6,7 @@ hostile input with a verdict instead of an exception. Without an anchor or a che
 
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from broker.audit.checkpoint import Note, origin_of, parse_note
@@ -69,26 +69,31 @@ def _verdict(examination: Examination, ending: _Ending, *, rung: Rung, pinned: b
 
 
 def _look(places: Sequence[Path], examination: Examination, progress: Progress | None) -> _Ending | None:
-    """Walk all files. An ending where they can't even be walked; findings stay in the examination."""
+    """Walk all files. An ending where there is nothing to walk; what a walk finds stays in the examination."""
     found = _segments(places)
     if isinstance(found, _Ending):
         return found
-    try:
-        sizes = [path.lstat().st_size for path in found]
-    except OSError as cause:
-        return _unreadable(found[0], cause)
+    sizes = [_size_of(path) for path in found]
     done = 0
     for index, path in enumerate(found):
         if number_of(path) != index + 1:
-            return _gap(examination, index + 1, path)
+            examination.finding = _gap(examination, index + 1, path)
+            return None
         try:
             _walk_file(path, examination, last=path is found[-1], progress=_file_progress(progress, done, sum(sizes)))
         except OSError as cause:
-            return _settled(examination) or _unreadable(path, cause)
+            examination.finding = examination.finding or _unreadable_file(examination, path, cause)
         if examination.finding is not None:
             return None
         done += sizes[index]
     return None
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0  # it went away meanwhile: opening it will say so
 
 
 def _walk_file(path: Path, examination: Examination, *, last: bool, progress: Callable[[int], None] | None) -> None:
@@ -131,28 +136,33 @@ def _segments(places: Sequence[Path]) -> list[Path] | _Ending:
 
 
 def _nothing_in(segments: Sequence[Path]) -> bool:
-    try:
-        return all(stat.S_ISREG(path.lstat().st_mode) and path.lstat().st_size == 0 for path in segments)
-    except OSError:
-        return False  # it went away meanwhile: opening it will say so
+    return all(path.is_file() and not path.is_symlink() and _size_of(path) == 0 for path in segments)
 
 
-def _gap(examination: Examination, due: int, path: Path) -> _Ending:
-    seq = 0 if examination.chain is None else examination.chain.seq
-    number = number_of(path)
-    verdict, note = VerdictName.GAP, f"{segment_name(due)} is missing before {path.name}"
-    if number is not None and number < due:
-        verdict, note = VerdictName.REORDERED, f"{path.name} was given twice"
-    return _Ending(verdict=verdict, segment=segment_name(due), offset=0, seq=seq, note=note)
+def _gap(examination: Examination, due: int, path: Path) -> Finding:
+    twice = (number_of(path) or 0) < due
+    return Finding(
+        verdict=VerdictName.REORDERED if twice else VerdictName.GAP,
+        segment=segment_name(due),
+        offset=0,
+        seq=0 if examination.chain is None else examination.chain.seq,
+        note=f"{path.name} was given twice" if twice else f"{segment_name(due)} is missing before {path.name}",
+    )
+
+
+def _unreadable_file(examination: Examination, path: Path, cause: OSError) -> Finding:
+    return Finding(
+        verdict=VerdictName.UNREADABLE,
+        segment=path.name,
+        offset=0,
+        seq=0 if examination.chain is None else examination.chain.seq,
+        note=_unreadable(path, cause).note,
+    )
 
 
 def _unreadable(path: Path, cause: Exception) -> _Ending:
     reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
     return _Ending(verdict=VerdictName.UNREADABLE, segment=path.name, note=f"it can't be read: {reason}")
-
-
-def _settled(examination: Examination) -> _Ending | None:
-    return None if examination.finding is None else _of(examination.finding)
 
 
 def _of(finding: Finding) -> _Ending:
@@ -173,21 +183,16 @@ def _conclude(examination: Examination, anchor: Anchor | None, note: Note | None
         return against
     if finding is not None and not (live and finding.verdict is VerdictName.TORN_OR_TAMPERED):
         return _of(finding)
-    end = examination.tail
-    place = _Ending(verdict=VerdictName.TRUNCATED, note="")
-    if end is not None:
-        place = _Ending(
-            verdict=VerdictName.TRUNCATED,
-            note="",
-            segment=segment_name(end.segment),
-            offset=end.stop.offset,
-            seq=reached + 1,
-        )
+    place = _Ending(
+        verdict=VerdictName.TRUNCATED,
+        note="",
+        segment=segment_name(1 if proven is None else proven.segment),
+        offset=0 if proven is None else proven.offset,
+        seq=reached + 1,
+    )
     short = _cut_short(anchor, note, reached)
     if short is not None:
-        return _Ending(
-            verdict=VerdictName.TRUNCATED, note=short, segment=place.segment, offset=place.offset, seq=place.seq
-        )
+        return replace(place, note=short)
     return _tail_ending(examination, place, anchor, reached, live=live)
 
 
@@ -239,7 +244,7 @@ def _tail_ending(
         verdict, text = VerdictName.TORN_OR_TAMPERED, "an unfinished write, or records were cut off"
     else:
         verdict, text = VerdictName.TORN_OR_TAMPERED, "records without a COMMIT stand at the end"
-    return _Ending(verdict=verdict, note=text, segment=place.segment, offset=place.offset, seq=place.seq)
+    return replace(place, verdict=verdict, note=text)
 
 
 def _whole(examination: Examination, anchor: Anchor | None, reached: int) -> _Ending:
