@@ -61,17 +61,23 @@ def _verbs(noun: str) -> Verbs:
 def _list(options: Namespace) -> int:
     state = None if options.state == "all" else options.state
     with running(places()) as control:
-        stream = control.events() if options.follow else None
+        if options.follow:
+            return _follow(control, state, as_json=options.json)
         found = control.approvals(state=state)
-        if stream is None:
-            show({"approvals": found}, _listing(found), as_json=options.json)
-            return 0
+    show({"approvals": found}, _listing(found), as_json=options.json)
+    return 0
+
+
+def _follow(control: ControlClient, state: str | None, *, as_json: bool) -> int:
+    """What there is, then one line for each change, until interrupted or the daemon goes."""
+    with control.events() as stream:  # before the first look, so that nothing falls between
+        found = control.approvals(state=state)
         for item in found:
-            _line(item, as_json=options.json)
+            _line(item, as_json=as_json)
         last: dict[str, JsonValue] = {str(item.get("id")): item.get("state") for item in found}
         for event in stream:
             if event is not None and event.name in {"approval", "reset"}:
-                _changes(control, last, as_json=options.json)
+                _changes(control, last, as_json=as_json)
     return 0
 
 

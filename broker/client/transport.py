@@ -258,7 +258,10 @@ class Event:
 
 
 class EventStream:
-    """Iterate to receive; None is a sign of life. Raises Broken when the daemon falls silent or goes."""
+    """Iterate to receive; None is a sign of life. Raises Broken when the daemon falls silent or goes.
+
+    The connection is its own and ends with the iteration, or with the `with` block around it.
+    """
 
     def __init__(self, connection: Connection, silence_s: float, *, chunked: bool) -> None:
         self._connection = connection
@@ -267,10 +270,22 @@ class EventStream:
         self._pending = b""
 
     def close(self) -> None:
-        """End the stream, from any thread."""
+        """End the stream, from any thread: the one that iterates sees a Broken."""
         self._connection.interrupt()
 
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
     def __iter__(self) -> Iterator[Event | None]:
+        try:
+            yield from self._events()
+        finally:
+            self._connection.close()
+
+    def _events(self) -> Iterator[Event | None]:
         data: list[str] = []
         name, identifier, size = "message", None, 0
         while True:

@@ -1,0 +1,91 @@
+import pytest
+
+from broker.contract.wire import JsonValue, parse_object
+from tests.fakes.cards import NOW_MS
+from tests.fakes.command_line import PASSPHRASE, CommandLine
+
+SESSION: dict[str, JsonValue] = {
+    "id": "se_1",
+    "agent": "unidentified",
+    "identified": False,
+    "span": "tree",
+    "pid": 4711,
+    "exe": None,
+    "cwd": None,
+    "label": "x\u202e",
+    "opened_at_ms": NOW_MS,
+    "calls": 3,
+    "denied": 1,
+    "muted": True,
+    "grants": 2,
+}
+GRANT: dict[str, JsonValue] = {
+    "id": "gr_1",
+    "session_id": "se_1",
+    "agent": "codex",
+    "rule": "github-read",
+    "per": "rule",
+    "scope": "github-read",
+    "effect": "read",
+    "used": 42,
+    "max_uses": 200,
+    "made_at_ms": NOW_MS,
+    "expires_at_ms": 10**14,
+}
+
+
+def test_sessions_are_listed_with_what_is_doubtful_marked(cli: CommandLine) -> None:
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/sessions"] = (200, {"sessions": [SESSION]})
+        code, out, _ = cli.run("sessions", "list")
+        machine = cli.run("sessions", "list", "--json")[1]
+
+    row = out.splitlines()[1].split()
+    assert 0 == code
+    assert ["se_1", "!", "unidentified", "4711", "tree"] == row[:5]
+    assert ["3", "1", "2", "MUTED", "x\\u{202e}"] == row[-5:]
+    assert {"sessions": [SESSION]} == parse_object(machine.encode())
+
+
+def test_grants_are_listed_as_used_of_how_many(cli: CommandLine) -> None:
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/grants"] = (200, {"grants": [GRANT]})
+        _, out, _ = cli.run("grants", "list")
+
+    assert out.splitlines()[1].startswith("gr_1  codex  github-read  read    42/200  ")
+
+
+@pytest.mark.parametrize("noun", ["sessions", "grants"])
+def test_an_empty_list_says_so(cli: CommandLine, noun: str) -> None:
+    with cli.control_daemon() as daemon:
+        daemon.replies[f"GET /v1/{noun}"] = (200, {noun: []})
+
+        assert f"no {noun.removesuffix('s')}\n" == cli.run(noun, "list")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("sessions revoke se_1", "DELETE /v1/sessions/se_1"),
+        ("sessions revoke se_1 --kill", "DELETE /v1/sessions/se_1?kill=1"),
+        ("sessions mute se_1", "POST /v1/sessions/se_1/mute"),
+        ("grants revoke gr_1", "DELETE /v1/grants/gr_1"),
+    ],
+)
+def test_taking_away_needs_no_passphrase(cli: CommandLine, line: str, asked: str) -> None:
+    with cli.control_daemon() as daemon:
+        daemon.replies[asked.partition("?")[0]] = (200, {})
+        code, _, _ = cli.run(*line.split())
+
+        assert [asked] == [f"{request.method} {request.target}" for request in daemon.asked]
+    assert 0 == code
+
+
+def test_hearing_again_is_signed(cli: CommandLine) -> None:
+    cli.make_key()
+    with cli.control_daemon() as daemon:
+        daemon.replies["POST /v1/sessions/se_1/unmute"] = (200, {})
+        code, _, _ = cli.run("sessions", "unmute", "se_1", passphrase=PASSPHRASE)
+
+        body = daemon.bodies("POST /v1/sessions/se_1/unmute")[0]
+    assert (0, "session.unmute", {"id": "se_1"}) == (code, body["statement"]["verb"], body["statement"]["params"])
