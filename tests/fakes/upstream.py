@@ -67,6 +67,7 @@ class Conversation:
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()
+        await asyncio.sleep(0)  # a drain alone lets nobody else run while the socket takes everything
 
     async def hold(self) -> None:
         """Say nothing until the client goes away."""
@@ -251,7 +252,8 @@ class Upstream:
     def hang_up(self) -> None:
         """Half-close every open connection; the FIN is in the client's kernel when this returns."""
         for writer in self._writers:
-            writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
+            with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as peer:
+                peer.shutdown(socket.SHUT_WR)
 
     def speak_unasked(self, data: bytes) -> None:
         """Write to every open connection at once, past TLS."""
