@@ -19,7 +19,7 @@ from broker.client.card_text import card_lines
 from broker.client.card_words import countdown, yes_once, yes_session
 from broker.client.control import ControlClient, Served
 from broker.client.hardening import harden
-from broker.contract.neutralise import visible, visible_json
+from broker.contract.neutralise import visible_json
 from broker.contract.wire import JsonValue, dump
 
 LONGEST_ARMING_S = 60.0
@@ -156,7 +156,7 @@ def _refuse_unanswerable(served: Served, options: Namespace) -> None:
     if served.state != "pending":
         raise CliError(f"this card is {served.state}; it can no longer be answered", code="settled")
     if options.scope == "session" and not served.card.yes.session.offered:
-        raise CliError(f"a grant to the session is {yes_session(served.card)}")
+        raise CliError(f"no grant to the session is offered: {served.card.yes.session.why_not or 'no reason is given'}")
 
 
 def _agreed(served: Served, options: Namespace) -> str | None:
@@ -170,8 +170,8 @@ def _agreed(served: Served, options: Namespace) -> str | None:
     given = options.confirm
     if given is None:
         if options.yes:
-            raise CliError(f"this card asks for its word: --confirm {visible(wanted)}")
-        given = word(f"Type {visible(wanted)} to approve:")
+            raise CliError(f"this card asks for its word: --confirm {wanted}")
+        given = word(f"Type {wanted} to approve:")
     if given != wanted:
         raise CliError("that is not the word; not approved, the card still waits", code="wrong_confirm")
     return str(given)

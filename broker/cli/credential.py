@@ -66,7 +66,7 @@ def secret_of(kind: str, given: Secret | None, name: str) -> dict[str, JsonValue
     """The value of a credential of this kind as the contract spells it, asked for where it was not given."""
     if kind == "basic":
         return _basic(given, name)
-    return credential_value(kind, given or typed_value(f"Value of {visible(name)} (not shown): "))
+    return credential_value(kind, given or typed_value(f"Value of {name} (not shown): "))
 
 
 def _verbs(noun: str) -> Verbs:
@@ -142,7 +142,7 @@ def _rebind(options: Namespace) -> int:
 
 
 def _remove(options: Namespace) -> int:
-    if not confirmed(f"Remove {visible(options.name)} for good?", yes=options.yes):
+    if not confirmed(f"Remove {options.name} for good?", yes=options.yes):
         raise CliError("nothing was removed")
     with desk(options, transient=True) as reached:
         answer = reached.control.remove_credential(options.name, reached.key)
@@ -159,8 +159,8 @@ def _kind(reached: Desk, name: str) -> str:
 
 def _basic(given: Secret | None, name: str) -> dict[str, JsonValue]:
     if given is None:
-        username = word(f"User name for {visible(name)}:")
-        password = typed_value(f"Password of {visible(name)} (not shown): ")
+        username = word(f"User name for {name}:")
+        password = typed_value(f"Password of {name} (not shown): ")
         return credential_value("basic", password, username=username)
     apart = halves(given)
     if apart is None:

@@ -8,6 +8,7 @@ from broker.cli.output import number, parts, show, text
 from broker.cli.prompts import word
 from broker.cli.reach import Desk
 from broker.client.card_words import short_digest
+from broker.contract.neutralise import visible
 from broker.contract.wire import JsonValue
 
 DIGITS = 4
@@ -50,7 +51,7 @@ def pending_lines(pending: Mapping[str, JsonValue]) -> list[str]:
 def refuse_faults(pending: Mapping[str, JsonValue]) -> None:
     faults = parts(pending, "faults")
     if faults:
-        told = "\n".join(_finding(fault) for fault in faults)
+        told = "\n".join(_plain(fault) for fault in faults)
         raise CliError(f"the files do not load; the old policy stays in force\n{told}", code="policy_faults")
 
 
@@ -67,6 +68,12 @@ def _change(change: Mapping[str, JsonValue]) -> str:
 
 
 def _finding(finding: Mapping[str, JsonValue]) -> str:
-    expected = f", expected {text(finding, 'expected')}" if finding.get("expected") else ""
-    place = f"{text(finding, 'file')}:{text(finding, 'line')}: {text(finding, 'key')}: " if finding.get("file") else ""
-    return f"{place}{text(finding, 'problem')}{expected}"
+    return visible(_plain(finding))
+
+
+def _plain(finding: Mapping[str, JsonValue]) -> str:
+    """`file:line: key: problem, expected`, as it came: whoever prints it neutralises it."""
+    names = ("file", "line", "key", "problem", "expected")
+    file, line, key, problem, expected = (finding.get(name) for name in names)
+    place = f"{file}:{line}: {key}: " if file else ""
+    return f"{place}{problem}" + (f", expected {expected}" if expected else "")

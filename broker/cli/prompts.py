@@ -1,6 +1,6 @@
 """Asking the human: passphrases and values without echo, a yes, a word. From the terminal alone, or a descriptor.
 
-Never from argv or the environment. What was typed before a question stood there answers nothing.
+Never from argv or the environment. Questions are neutralised here, whoever spelled them. What was typed before a question stood there answers nothing.
 """
 
 import getpass
@@ -33,7 +33,7 @@ def hidden(question: str) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("error", getpass.GetPassWarning)
         try:
-            return os.fsencode(getpass.getpass(question))
+            return os.fsencode(getpass.getpass(visible(question)))
         except (getpass.GetPassWarning, EOFError, OSError):
             raise CliError("there is no terminal to ask at; give the passphrase's line by --passphrase-fd N") from None
 

@@ -22,7 +22,6 @@ from broker.client.faults import NotRunning
 from broker.client.handover import write_line
 from broker.client.hardening import harden
 from broker.client.places import Places
-from broker.contract.neutralise import visible
 from broker.core.secret import Secret
 
 LOG_MODE = 0o600
@@ -105,7 +104,7 @@ def _start_if_needed(control: ControlClient, where: Places) -> int | None:
     finally:
         os.close(log)
     try:
-        await_ready(child, f"see {visible(str(where.daemon_log))}")
+        await_ready(child, f"see {where.daemon_log}")
     except BaseException:
         child.terminate()
         raise

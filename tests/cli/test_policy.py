@@ -1,0 +1,245 @@
+from pathlib import Path
+
+import pytest
+
+from broker.contract.wire import JsonValue, parse_object
+from broker.policyfiles.shipped import pack_bytes, pack_names
+from tests.fakes.command_line import LOG_ID, PASSPHRASE, CommandLine, status
+
+DIGEST = "sha256:b7d0412e" + "0123456789abcdef" * 3 + "01234567"
+GOOD = b"""version = 1
+[[rules]]
+id = "r"
+services = ["s"]
+approval = "per_call"
+[services.s]
+kind = "http"
+base_url = "https://s.example"
+ad_hoc = ["GET"]
+"""
+BAD = b"""version = 1
+nonsense = true
+[[rules]]
+id = "r"
+approval = "sometimes"
+[services.s]
+kind = "carrier pigeon"
+"""
+
+
+def pending(**changes: JsonValue) -> dict[str, JsonValue]:
+    return {
+        "digest": DIGEST,
+        "counter": 18,
+        "files": [{"name": "github.toml", "sha256": "0" * 64}],
+        "faults": [],
+        "warnings": [],
+        "changes": [
+            {
+                "direction": "tightens",
+                "subject": "any DELETE github releases.delete",
+                "was": "ask each",
+                "becomes": "denied",
+                "file": None,
+                "line": None,
+            },
+            {
+                "direction": "loosens",
+                "subject": "claude-* WRITE github\x1b",
+                "was": "ask each",
+                "becomes": "session 50",
+                "file": "github.toml",
+                "line": 31,
+            },
+        ],
+        "same": False,
+        **changes,
+    }
+
+
+def written(cli: CommandLine, name: str, content: bytes) -> Path:
+    cli.places.policies.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = cli.places.policies / name
+    path.write_bytes(content)
+    path.chmod(0o600)
+    return path
+
+
+def test_checking_needs_no_daemon(cli: CommandLine) -> None:
+    written(cli, "a.toml", GOOD)
+    code, out, _ = cli.run("policy", "check")
+
+    assert 0 == code
+    assert out.splitlines()[-1].startswith("0 faults, ")
+
+
+def test_every_fault_is_told_with_file_and_line_and_exit_1(cli: CommandLine) -> None:
+    written(cli, "a.toml", BAD)
+    code, out, _ = cli.run("policy", "check")
+    _, machine, _ = cli.run("policy", "check", "--json")
+
+    assert 1 == code
+    lines = out.splitlines()
+    assert all(line.startswith("a.toml:") for line in lines[:-1])
+    assert lines[-1].startswith(f"{len(lines) - 1} faults, ")
+    faults = parse_object(machine.encode())["faults"]
+    assert isinstance(faults, list)
+    assert 3 <= len(faults) == len(lines) - 1
+
+
+def test_files_and_directories_can_be_named(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(GOOD)
+
+    assert 0 == cli.run("policy", "check", str(path))[0]
+    assert 1 == cli.run("policy", "check", str(tmp_path / "none.toml"))[0]
+
+
+@pytest.mark.parametrize("name", pack_names())
+def test_a_shipped_pack_is_copied_once(cli: CommandLine, name: str) -> None:
+    code, out, _ = cli.run("policy", "add", name)
+    target = cli.places.policies / f"{name}.toml"
+
+    assert 0 == code
+    assert "policy trust" in out
+    assert pack_bytes(name) == target.read_bytes()
+    assert 0o600 == target.stat().st_mode & 0o777
+    target.write_bytes(b"mine")
+    assert 1 == cli.run("policy", "add", name)[0]
+    assert b"mine" == target.read_bytes()
+    assert 0 == cli.run("policy", "add", name, "--force")[0]
+    assert pack_bytes(name) == target.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["no-such-pack", "../github", "/etc/passwd"])
+def test_a_pack_that_is_not_shipped_is_refused(cli: CommandLine, name: str) -> None:
+    code, _, err = cli.run("policy", "add", name)
+
+    assert (1, True) == (code, "github" in err)
+
+
+def test_the_schema_is_printed(cli: CommandLine) -> None:
+    code, out, _ = cli.run("policy", "schema")
+
+    assert (0, True) == (code, "$schema" in parse_object(out.encode()))
+
+
+def test_trusting_shows_what_loosens_first_and_signs_the_digest_that_was_shown(cli: CommandLine) -> None:
+    cli.make_key()
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/policy/pending"] = (200, pending())
+        daemon.replies["POST /v1/policy/trust"] = (200, {"digest": DIGEST, "counter": 18})
+        code, out, _ = cli.run("policy", "trust", "--yes", passphrase=PASSPHRASE)
+
+        body = daemon.bodies("POST /v1/policy/trust")[0]
+    assert 0 == code
+    assert (DIGEST, 18) == (body["policy_digest"], body["counter"])
+    assert [
+        f"{DIGEST}, counter 18: github.toml",
+        "! loosens: claude-* WRITE github\\u{1b}: ask each -> session 50  (github.toml:31)",
+        "  tightens: any DELETE github releases.delete: ask each -> denied",
+        "trusted sha256:b7d0412e, counter 18; it is in force now",
+    ] == out.splitlines()
+
+
+def test_nothing_new_is_not_signed_again(cli: CommandLine) -> None:
+    cli.make_key()
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/policy/pending"] = (200, pending(same=True, changes=[]))
+        code, _, _ = cli.run("policy", "trust", "--yes", passphrase=PASSPHRASE)
+
+        assert [] == daemon.bodies("POST /v1/policy/trust")
+    assert 0 == code
+
+
+@pytest.mark.parametrize("verb", ["trust", "diff"])
+def test_files_that_do_not_load_are_told_fault_by_fault_and_not_signed(cli: CommandLine, verb: str) -> None:
+    cli.make_key()
+    fault: dict[str, JsonValue] = {
+        "file": "a.toml",
+        "line": 3,
+        "key": "rules.r",
+        "problem": "odd\x1b",
+        "expected": "even",
+    }
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/policy/pending"] = (200, pending(faults=[fault], changes=[]))
+        code, _, err = cli.run("policy", verb, "--yes", passphrase=PASSPHRASE)
+
+        assert [] == daemon.bodies("POST /v1/policy/trust")
+    assert 1 == code
+    assert "a.toml:3: rules.r: odd\\u{1b}, expected even" in err
+
+
+def test_diff_needs_an_open_vault_to_know_what_is_in_force(cli: CommandLine) -> None:
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/status"] = (200, status(vault="locked"))
+
+        assert 30 == cli.run("policy", "diff")[0]
+        daemon.replies["GET /v1/status"] = (200, status())
+        daemon.replies["GET /v1/policy/pending"] = (200, pending())
+        assert 0 == cli.run("policy", "diff")[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "first"),
+    [
+        ({"decision": "session"}, 0, "session: a human would be asked once in a session"),
+        ({"decision": "none"}, 0, "none: it would be sent without asking"),
+        ({"decision": "deny"}, 20, "deny: no rule opens it, or one forbids it"),
+        (
+            {"decision": "invalid", "code": "unknown_service", "message": "No such service."},
+            64,
+            "invalid: the policy does not know such a request",
+        ),
+        ({"decision": "odd"}, 20, "odd: it would be refused"),
+    ],
+)
+def test_explain_names_the_decision_and_each_rule(
+    cli: CommandLine, answer: dict[str, JsonValue], code: int, first: str
+) -> None:
+    cli.make_key()
+    trace: list[JsonValue] = [
+        {"rule": "a", "approval": "deny", "matched": False, "failed": "effects", "place": "a.toml:3"},
+        {"rule": "b", "approval": "session", "matched": True, "failed": None, "place": "b.toml:9"},
+        {"note": "odd"},
+    ]
+    told = {
+        "operation": "github.user.get",
+        "effect": "read",
+        "agent": "codex",
+        "rules": ["b"],
+        "place": "b.toml:9",
+        "grant": {"rule": "b", "max_uses": 5},
+        "trace": trace,
+        **answer,
+    }
+    with cli.control_daemon() as daemon:
+        daemon.replies["POST /v1/explain"] = (200, told)
+        line = "policy explain call github.user.get a=b --agent codex"
+        found, out, _ = cli.run(*line.split(), passphrase=PASSPHRASE)
+
+        request = {"service": "github", "operation": "user.get", "args": {"a": "b"}}
+        assert [{"request": request, "agent": "codex"}] == daemon.bodies("POST /v1/explain")
+    assert (code, first) == (found, out.splitlines()[0])
+    if "message" not in answer:
+        assert [
+            "READ github.user.get, asked by codex",
+            "rules: b",
+            "in policies/b.toml:9",
+            "a grant covers: rule b, max_uses 5",
+            "  - a (deny, a.toml:3) does not match: effects",
+            "  + b (session, b.toml:9) matches",
+            "  - note odd",
+        ] == out.splitlines()[1:]
+
+
+def test_explain_speaks_of_one_log_alone(cli: CommandLine) -> None:
+    cli.make_key()
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/status"] = (200, status(log_id="another"))
+        code, _, _ = cli.run("policy", "explain", "GET", "github", "/user", passphrase=PASSPHRASE)
+
+        assert [] == daemon.bodies("POST /v1/explain")
+    assert 31 == code
+    assert LOG_ID != "another"
