@@ -1,27 +1,28 @@
 """The desk: cards that wait for a human, who they are shown to, and what settles them.
 
-Joins identical requests of one session, keeps prompts within the policy's limits, and remembers denials. What an
-answer must say is checked by answers.py; what a card shows is drawn by core/card.py.
+Joins identical requests of one session. How often a human is asked is kept by prompts.py, what an answer must say is
+checked by answers.py, and what a card shows is drawn by core/card.py.
 """
 
 import asyncio
 import secrets
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from broker.approvals.answers import Answer, AnswerRefused, Served, Verify, check_approval
+from broker.approvals.prompts import Prompts
 from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import approval
 from broker.core.approval import Happening
 from broker.core.card import SessionFacts, Setting, card_digest, draw, effect_word
 from broker.core.events import AuditEvent, EventName
-from broker.ports import Approved, AuditLog, Clock, Declined, Joined, Question
+from broker.ports import Approved, AuditLog, AuditUnwritable, Clock, Declined, Joined, Question
 
 SETTLED_KEPT = 200
-MEMORY_KEPT = 1000
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,6 +40,7 @@ class Waiting:
     scope: str = "once"
     joined: int = 1
     approver_seen: bool = False
+    overdue: bool = False
     served: dict[Hashable, Served] = field(default_factory=dict)
 
 
@@ -64,8 +66,7 @@ class Desk:
         self._changed = changed
         self._mute = mute
         self._cards: OrderedDict[str, Waiting] = OrderedDict()
-        self._prompts: dict[Hashable, deque[float]] = {}
-        self._denials: OrderedDict[Hashable, float] = OrderedDict()
+        self._prompts = Prompts(monotonic_s=clock.monotonic_s)
 
     async def ask(self, question: Question) -> Approved | Declined | Joined:
         """Put the question before a human and wait, at most until the card expires."""
@@ -82,7 +83,9 @@ class Desk:
             async with asyncio.timeout(question.ask.rule.expires_s):
                 await asyncio.shield(waiting.settled)
         except TimeoutError:
-            self._settle(waiting, Happening.EXPIRED)
+            waiting.overdue = True
+            if not self._settle(waiting, Happening.EXPIRED):
+                await waiting.settled  # an answer came in time and is being recorded
         return self._outcome(waiting)
 
     def served(self, card_id: str, viewer: Hashable) -> tuple[Waiting, Served]:
@@ -95,20 +98,26 @@ class Desk:
         return waiting, shown
 
     async def answer(self, card_id: str, answer: Answer, viewer: Hashable) -> Waiting:
-        """Settle a card by a human's answer, durably. Raises AnswerRefused, and records that it did."""
+        """Settle a card by a human's answer, durably. Raises AnswerRefused, and records that it did.
+
+        The first good answer takes the card at once; whoever waits for it goes on when the answer is on record. A yes
+        that can't be recorded does not count, a no does all the same.
+        """
         waiting = self._known(card_id)
         try:
             key_id = self._check(waiting, answer, viewer)
         except AnswerRefused as refused:
-            self._audit.post(self._event(EventName.APPROVAL_REFUSED, waiting, {"code": refused.code}))
+            self._post(EventName.APPROVAL_REFUSED, waiting, {"code": refused.code})
             raise
-        await self._record(waiting, answer, key_id=key_id)
-        if answer.decision == "deny":
-            self._deny(waiting, answer)
-            return waiting
-        waiting.scope = answer.scope
-        if not self._settle(waiting, Happening.APPROVED):
-            raise AnswerRefused("settled", f"This card was settled meanwhile: {waiting.state.value}.")
+        yes = answer.decision == "approve"
+        waiting.state = ApprovalState.APPROVED if yes else ApprovalState.DENIED
+        waiting.reason, waiting.scope = answer.reason, answer.scope
+        try:
+            await self._record(waiting, answer, key_id=key_id)
+        except BaseException:
+            self._reopen(waiting) if yes else self._close(waiting, Happening.DENIED)
+            raise
+        self._close(waiting, Happening.APPROVED if yes else Happening.DENIED)
         return waiting
 
     def _check(self, waiting: Waiting, answer: Answer, viewer: Hashable) -> str | None:
@@ -236,26 +245,31 @@ class Desk:
             )
         )
 
-    def _deny(self, waiting: Waiting, answer: Answer) -> None:
-        waiting.reason = answer.reason
-        limits = waiting.question.policy.limits
-        self._denials[_change(waiting.question)] = self._clock.monotonic_s() + limits.denial_memory_s
-        while len(self._denials) > MEMORY_KEPT:
-            self._denials.popitem(last=False)
-        self._settle(waiting, Happening.DENIED)
-
     def _settle(self, waiting: Waiting, happening: Happening) -> bool:
+        """End a card by anything but a human's answer. False where it is settled already."""
         state = approval.after(waiting.state, happening)
         if state is None:
             return False
-        waiting.state, waiting.ended_by = state, happening
+        waiting.state = state
+        self._close(waiting, happening)
+        self._post(EventName.APPROVAL_DECIDED, waiting, {"decision": happening.value})
+        return True
+
+    def _reopen(self, waiting: Waiting) -> None:
+        """The answer that took the card did not count after all."""
+        waiting.state = ApprovalState.PENDING
+        if waiting.overdue:
+            self._settle(waiting, Happening.EXPIRED)
+
+    def _close(self, waiting: Waiting, happening: Happening) -> None:
+        """Tell whoever waits, and everybody who looks."""
+        waiting.ended_by = happening
         waiting.approver_seen = waiting.approver_seen or self._present()
+        if happening is Happening.DENIED:
+            self._prompts.deny(waiting.question)
         if not waiting.settled.done():
             waiting.settled.set_result(happening)
-        if happening not in {Happening.APPROVED, Happening.DENIED}:  # those were recorded before they were settled
-            self._audit.post(self._event(EventName.APPROVAL_DECIDED, waiting, {"decision": happening.value}))
-        self._changed(waiting.id, state.value)
-        return True
+        self._changed(waiting.id, waiting.state.value)
 
     def _outcome(self, waiting: Waiting) -> Approved | Declined:
         happening = waiting.ended_by or Happening.EXPIRED
@@ -270,10 +284,9 @@ class Desk:
         return Declined(refusal=refusal, expired=happening is not Happening.DENIED)
 
     def _not_to_be_asked(self, question: Question) -> Declined | None:
-        now = self._clock.monotonic_s()
         if question.session.muted:
             return Declined(refusal=approval.muted("muted"), expired=False)
-        if self._denials.get(_change(question), 0.0) > now:
+        if self._prompts.denied_recently(question):
             return Declined(refusal=approval.denied_recently(), expired=False)
         if self._same(question) is not None:
             return None
@@ -284,15 +297,8 @@ class Desk:
         )
         if mine >= limits.pending_cards:
             return self._muted(question, f"{mine} cards wait already")
-        for key, limit in _budgets(question, limits.prompts_per_minute):
-            recent = self._prompts.setdefault(key, deque(maxlen=1000))
-            while recent and recent[0] < now - 60:
-                recent.popleft()
-            if len(recent) >= limit:
-                return self._muted(question, f"{len(recent)} cards in a minute")
-        for key, _ in _budgets(question, limits.prompts_per_minute):
-            self._prompts[key].append(now)
-        return None
+        over = self._prompts.count(question)
+        return None if over is None else self._muted(question, over)
 
     def _muted(self, question: Question, limit: str) -> Declined:
         self._mute(question.session.id, limit)
@@ -303,6 +309,10 @@ class Desk:
         for key in settled[: max(0, len(settled) - SETTLED_KEPT)]:
             del self._cards[key]
 
+    def _post(self, name: EventName, waiting: Waiting, fields: JsonObject) -> None:
+        with suppress(AuditUnwritable):  # what takes away happens all the same, and nothing is sent then
+            self._audit.post(self._event(name, waiting, fields))
+
     def _event(self, name: EventName, waiting: Waiting, fields: JsonObject) -> AuditEvent:
         return AuditEvent(
             name=name,
@@ -311,23 +321,6 @@ class Desk:
             session_id=waiting.question.session.id,
             fields={"approval_id": waiting.id, **fields},
         )
-
-
-def _budgets(question: Question, per_minute: int) -> list[tuple[Hashable, int]]:
-    """Prompt budgets run per session, per executable and per user, so that a new process is no way round."""
-    program = question.caller.program
-    return [
-        (("session", question.session.id), per_minute),
-        (("program", program.exe_id or program.exe), per_minute * 2),
-        (("user", program.uid), per_minute * 4),
-    ]
-
-
-def _change(question: Question) -> Hashable:
-    """What a denial is remembered for: this operation on these targets, by this executable under this user."""
-    frozen, program = question.frozen, question.caller.program
-    what = frozen.targets or (frozen.identifies,) if frozen.declared else (frozen.path,)
-    return (program.uid, question.caller.agent, program.exe_id or program.exe, frozen.operation, what)
 
 
 def _row(waiting: Waiting) -> dict[str, JsonValue]:

@@ -74,11 +74,6 @@ class PeerFacts:
         return (self.process, *self.ancestors)
 
 
-def nobody_behind(process: ProcessFacts) -> PeerFacts:
-    """Facts of no connection at all, for explaining what a policy would say to a name."""
-    return PeerFacts(process=process, ancestors=(), boot_id="")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
     """The process that results and request ids belong to; outlives session, lock and restart of the daemon."""

@@ -1,111 +1,46 @@
-"""The Office's stores: credentials, policy, operations in doubt, audit events.
+"""The Office's stores: policy, operations in doubt, audit events.
 
-Values only ever go in. What widens was signed before it came here; it is recorded with the key that signed.
+What widens was signed before it came here; it is recorded with the key that signed.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
-from typing import TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
+from broker.audit import AuditError
 from broker.audit.reader import read_events
 from broker.contract.reasons import VaultState
 from broker.contract.statements import policy_bytes
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
-from broker.core.credential import (
-    Binding,
-    Credential,
-    CredentialError,
-    CredentialKind,
-    CredentialMeta,
-    make_secret,
-    parse_binding,
-)
 from broker.core.events import EventName
-from broker.core.identity import Anchor, Caller, PeerFacts, ProcessFacts, Span, identify, nobody_behind
-from broker.core.ledger import Attempt
+from broker.core.identity import UNIDENTIFIED, Caller, PeerFacts, ProcessFacts, identify
+from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.explain import explain
+from broker.core.policy.model import AgentProgram
 from broker.core.resolve import Invalid, resolve
-from broker.core.secret import Secret
-from broker.daemon.premises import Premises
+from broker.daemon.credentials import Credentials, optional
 from broker.operations.ledger import LedgerError
 from broker.operations.reconcile import settled_by_human
 from broker.server.agent_routes import new_correlation_id
 from broker.server.faults import ControlError
 from broker.server.office import Signed
-from broker.server.shapes import decoded, http_ask
-from broker.vault import Fault, TrustedPolicy, VaultError, verify
+from broker.server.peer import nobody_behind
+from broker.server.runs import Overloaded, Stopping
+from broker.server.shapes import http_ask
+from broker.vault import Opened, QuarantineReason, TrustedPolicy, verify
 
 SCAN_MAX = 2_000_000
-T = TypeVar("T")
+NOBODY = "(nobody)"
 
 
-class Archive:
+class Archive(Credentials):
     """The part of the Office that keeps things."""
-
-    def __init__(self, premises: Premises) -> None:
-        self._at = premises
-        self._open = False
-        self._warned: list[str] = []
-
-    async def credentials(self) -> JsonObject:
-        return {"credentials": [_meta_json(meta) for meta in self._of_vault(self._at.vault.credentials)]}
-
-    async def add_credential(self, signed: Signed) -> JsonObject:
-        params = signed.params
-        kind = CredentialKind(str(params["kind"]))
-        value, username = _value(kind, signed)
-        try:
-            secret = make_secret(
-                kind,
-                value,
-                username=username,
-                header=_optional(params, "header"),
-                template=_optional(params, "template"),
-            )
-            credential = Credential(name=str(params["name"]), bindings=_bindings(params), secret=secret)
-        except CredentialError as error:
-            raise ControlError("schema", str(error)) from None
-        meta = await self._vault_work(lambda: self._at.vault.add_credential(credential, now_ms=self._now()))
-        await self._credential_changed(EventName.CREDENTIAL_ADDED, meta, signed)
-        return _meta_json(meta)
-
-    async def rotate_credential(self, signed: Signed) -> JsonObject:
-        name = str(signed.params["name"])
-        value, username = _value(self._kind(name), signed)
-        meta = await self._vault_work(
-            lambda: self._at.vault.rotate_credential(name, value, now_ms=self._now(), username=username)
-        )
-        await self._credential_changed(EventName.CREDENTIAL_ROTATED, meta, signed)
-        return _meta_json(meta)
-
-    async def rebind_credential(self, signed: Signed) -> JsonObject:
-        name = str(signed.params["name"])
-        value, username = _value(self._kind(name), signed)
-        try:
-            bindings = _bindings(signed.params)
-        except CredentialError as error:
-            raise ControlError("schema", str(error)) from None
-        meta = await self._vault_work(
-            lambda: self._at.vault.rebind_credential(name, bindings, value, now_ms=self._now(), username=username)
-        )
-        await self._credential_changed(EventName.CREDENTIAL_ROTATED, meta, signed)
-        return _meta_json(meta)
-
-    async def remove_credential(self, signed: Signed) -> JsonObject:
-        name = str(signed.params["name"])
-        await self._vault_work(lambda: self._at.vault.remove_credential(name))
-        await self._at.record(EventName.CREDENTIAL_REMOVED, credential=name, key=signed.key_id)
-        await self._drop(name)
-        return {"name": name, "removed": True}
 
     async def policy(self) -> JsonObject:
         at = self._at
         policy = at.rulebook.current()
-        trusted = at.vault.trusted_policy() if at.vault.state is VaultState.READY else None
+        trusted = self._of_vault(at.vault.trusted_policy) if at.vault.state is VaultState.READY else None
         bound = self._bound()
         return {
             "digest": at.rulebook.digest,
@@ -139,8 +74,12 @@ class Archive:
 
     async def trust(self, *, digest: str, counter: int, signature: bytes) -> JsonObject:
         """Put the files as they lie there in force, if they are the ones that were signed."""
+        async with self._turn:  # no lock comes between the vault's word and ours
+            return await self._trust(digest, counter, signature)
+
+    async def _trust(self, digest: str, counter: int, signature: bytes) -> JsonObject:
         at = self._at
-        if at.vault.state is not VaultState.READY:
+        if at.custody.state is not VaultState.READY:
             raise ControlError("vault_locked", "The vault is locked. A human has to run: doorward unlock")
         pending = await asyncio.to_thread(at.rulebook.pending, self._bound())
         if pending.faults or pending.policy is None:
@@ -165,7 +104,8 @@ class Archive:
         at.rulebook.use(trusted)
         at.desk.void(Happening.POLICY_CHANGED)
         at.sessions.drop_grants()
-        await at.record(EventName.POLICY_TRUSTED, digest=digest, counter=counter, key=key_id)
+        generation = at.vault.generation
+        await at.record(EventName.POLICY_TRUSTED, digest=digest, counter=counter, key=key_id, generation=generation)
         at.changed()
         return {"digest": digest, "counter": counter}
 
@@ -181,7 +121,7 @@ class Archive:
         frozen = resolve(policy, http_ask(asked if isinstance(asked, dict) else {}))
         if isinstance(frozen, Invalid):
             return {"decision": "invalid", "code": frozen.code, "message": frozen.message, "trace": []}
-        return explain(policy, _someone(str(agent) if agent else "unidentified"), frozen)
+        return explain(policy, _someone(str(agent) if agent else UNIDENTIFIED), frozen)
 
     async def operations(self, state: str | None) -> JsonObject:
         if state not in {None, "in_doubt"}:
@@ -200,12 +140,14 @@ class Archive:
             attempt = await at.ledger.by_id(target)
             if attempt is None:
                 raise ControlError("unknown", "There is no such operation. See: doorward operations list")
+            if attempt.state is not AttemptState.IN_DOUBT:
+                raise ControlError("settled", "This operation is not in doubt (any more).")
             settlement = settled_by_human(attempt, correlation_id=new_correlation_id(self._now()), applied=applied)
             await at.record(
                 EventName.OPERATION_SETTLED,
                 of=target,
                 applied=applied,
-                reason=_optional(signed.params, "reason"),
+                reason=optional(signed.params, "reason"),
                 key=signed.key_id,
             )
             if not await at.ledger.settle(target, settlement):
@@ -218,7 +160,10 @@ class Archive:
     async def reconcile(self, correlation_id: str, peer: PeerFacts) -> JsonObject:
         at = self._at
         caller = identify(peer, agents=at.rulebook.current().agents, holders=at.sessions.holders)
-        return await at.engine.reconcile_for_human(correlation_id, caller)
+        try:
+            return await at.engine.reconcile_for_human(correlation_id, caller)
+        except (Overloaded, Stopping):
+            raise ControlError("limit", "The broker has as much work as it takes, or is stopping.") from None
 
     async def audit_events(
         self, *, after_seq: int, limit: int, correlation_id: str | None, event: str | None
@@ -226,7 +171,7 @@ class Archive:
         at = self._at
         if at.vault.state is not VaultState.READY:
             raise ControlError("vault_locked", "The audit log is sealed while the vault is locked.")
-        key = at.vault.audit_sk()
+        key = self._of_vault(at.vault.audit_sk)
 
         def read() -> list[JsonValue]:
             found: list[JsonValue] = []
@@ -239,6 +184,20 @@ class Archive:
             return found
 
         return {"events": await asyncio.to_thread(read), "head": at.writer.head[0]}
+
+    def _check(self, opened: Opened) -> QuarantineReason | None:
+        """While unlocking: log and vault belong together, and neither has gone back behind what the other knows."""
+        known, directory = opened.audit_head(), self._at.audit_paths.directory
+        if known is not None and known.seq > self._at.writer.head[0]:
+            return QuarantineReason.AUDIT_MISMATCH
+        try:
+            for seq, told in read_events(directory, opened.audit_keys().audit_sk, start_seq=known.seq if known else 0):
+                if _generation_of(told) > opened.generation:
+                    self._warn(f"record {seq} of the audit log tells of a later vault than the one that is here")
+                    return QuarantineReason.GENERATION_WENT_BACK
+        except AuditError:
+            return QuarantineReason.AUDIT_MISMATCH
+        return None
 
     def _operation(self, attempt: Attempt) -> JsonObject:
         service = self._at.rulebook.current().services.get(attempt.service)
@@ -259,130 +218,16 @@ class Archive:
             "change_key": attempt.change_key,
         }
 
-    async def _credential_changed(self, name: EventName, meta: CredentialMeta, signed: Signed) -> None:
-        await self._at.record(
-            name,
-            credential=meta.name,
-            kind=meta.kind.value,
-            origins=[binding.url for binding in meta.bindings],
-            version=meta.version,
-            key=signed.key_id,
-        )
-        await self._drop(meta.name)
 
-    async def _drop(self, name: str) -> None:
-        """What was approved or connected under the former value ends."""
-        at = self._at
-        at.desk.void(Happening.CREDENTIAL_CHANGED, credential=name)
-        at.sessions.drop_grants(credential=name)
-        await at.executor.close_credential(name)
-        at.changed()
-
-    def _bound(self) -> dict[str, tuple[str, ...]] | None:
-        if self._at.vault.state is not VaultState.READY:
-            return None
-        return {
-            meta.name: tuple(binding.url for binding in meta.bindings)
-            for meta in self._of_vault(self._at.vault.credentials)
-        }
-
-    def _kind(self, name: str) -> CredentialKind:
-        for meta in self._of_vault(self._at.vault.credentials):
-            if meta.name == name:
-                return meta.kind
-        raise ControlError("unknown", f"There is no credential {name!r}. See: doorward credential list")
-
-    def _now(self) -> int:
-        return self._at.clock.now_ms()
-
-    def _warn(self, what: str) -> None:
-        if what not in self._warned:
-            self._warned.append(what)
-
-    @staticmethod
-    def _audit_public_key(audit_sk: Secret) -> str:
-        return X25519PrivateKey.from_private_bytes(audit_sk.reveal()).public_key().public_bytes_raw().hex()
-
-    @staticmethod
-    def _decoded(document: JsonObject, name: str) -> bytes:
-        return decoded(document, name)
-
-    def _of_vault(self, read: Callable[[], T]) -> T:
-        try:
-            return read()
-        except VaultError as error:
-            raise told(error) from None
-
-    async def _vault_work(self, write: Callable[[], T]) -> T:
-        """A durable change of the vault, off the event loop."""
-        try:
-            return await asyncio.to_thread(write)
-        except CredentialError as error:
-            raise ControlError("schema", str(error)) from None
-        except VaultError as error:
-            raise told(error) from None
-
-
-def told(error: VaultError) -> ControlError:
-    """A fault of the vault's as control.sock tells it."""
-    code = {
-        Fault.WRONG_PASSPHRASE: "wrong_passphrase",
-        Fault.TOO_SOON: "wrong_passphrase",
-        Fault.LOCKED: "vault_locked",
-        Fault.QUARANTINED: "vault_locked",
-        Fault.NAME_TAKEN: "exists",
-        Fault.UNKNOWN_CREDENTIAL: "unknown",
-        Fault.STALE_COUNTER: "changed",
-        Fault.BAD_SIGNATURE: "bad_signature",
-        Fault.INVALID: "schema",
-    }.get(error.fault, "internal")
-    after = getattr(error, "retry_after_s", None)
-    return ControlError(code, str(error), **({} if after is None else {"retry_after_s": after}))
-
-
-def _meta_json(meta: CredentialMeta) -> dict[str, JsonValue]:
-    return {
-        "name": meta.name,
-        "kind": meta.kind.value,
-        "origins": [binding.url for binding in meta.bindings],
-        "version": meta.version,
-        "created_at_ms": meta.created_at_ms,
-        "rotated_at_ms": meta.rotated_at_ms,
-    }
-
-
-def _bindings(params: Mapping[str, JsonValue]) -> tuple[Binding, ...]:
-    origins = params["origins"]
-    return tuple(parse_binding(str(origin)) for origin in origins) if isinstance(origins, list) else ()
-
-
-def _value(kind: CredentialKind, signed: Signed) -> tuple[Secret, str | None]:
-    """The secret parts that travelled beside the statement. Raises ControlError naming what is missing."""
-    wanted = {
-        CredentialKind.BEARER: ("token",),
-        CredentialKind.BASIC: ("password", "username"),
-        CredentialKind.HEADER: ("value",),
-    }[kind]
-    if set(signed.secret) != set(wanted):
-        raise ControlError("schema", f"A secret of kind {kind.value} has: {', '.join(wanted)}.")
-    parts = [str(signed.secret[name]) for name in wanted]
-    return Secret(parts[0]), parts[1] if len(parts) > 1 else None
-
-
-def _optional(params: Mapping[str, JsonValue], name: str) -> str | None:
-    value = params.get(name)
-    return value if isinstance(value, str) else None
+def _generation_of(event: JsonObject) -> int:
+    """The vault's generation that a record of the audit log tells of; 0 where it tells of none."""
+    fields = event.get("fields")
+    generation = fields.get("generation") if isinstance(fields, Mapping) else None
+    return generation if isinstance(generation, int) else 0
 
 
 def _someone(agent: str) -> Caller:
     """A caller by name alone, for explaining a policy; no process stands behind it."""
-    nobody = ProcessFacts(pid=0, start_ticks=0, inode=0, uid=0, exe=None, exe_id=None)
-    return Caller(
-        anchor=Anchor(boot_id="", pid=0, start_ticks=0, inode=0),
-        anchor_process=nobody,
-        span=Span.CONNECTION,
-        program=nobody,
-        agent=agent,
-        peer=nobody_behind(nobody),
-        interpreter=False,
-    )
+    nobody = ProcessFacts(pid=0, start_ticks=0, inode=0, uid=0, exe=NOBODY, exe_id=None)
+    named = {} if agent == UNIDENTIFIED else {agent: AgentProgram(name=agent, exe=NOBODY)}
+    return identify(nobody_behind(nobody), agents=named, holders={})

@@ -18,12 +18,15 @@ class Custody:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
+        self._in_use = False
         self._leased: dict[tuple[str, int], tuple[CredentialSecret, SecretSet, int]] = {}
         self._sets: dict[tuple[str, int], SecretSet] = {}  # costly to build; dropped at lock
 
     @property
     def state(self) -> VaultState:
-        return self._vault.state
+        """The vault's; ready only once everything that hangs on it is in use as well."""
+        state = self._vault.state
+        return state if self._in_use or state is not VaultState.READY else VaultState.LOCKED
 
     @property
     def term(self) -> int:
@@ -39,8 +42,13 @@ class Custody:
         """The value that is on lease. Raises LookupError where no work in flight holds it."""
         return self._leased[(name, version)][0]
 
+    def use(self) -> None:
+        """After an unlock, when ledger and policy are in use too: from now on actions may run."""
+        self._in_use = True
+
     def forget(self) -> None:
-        """At lock: drop what no work in flight holds."""
+        """At lock, before anything else: no action runs any more; what work in flight holds stays until its end."""
+        self._in_use = False
         self._sets.clear()
 
     @contextmanager

@@ -5,22 +5,22 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from broker.approvals.desk import Desk
-from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
+from broker.contract.reasons import Category, Retry, VaultState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
-from broker.core import reply
 from broker.core.gate import Refusal, frozen_refusal, vault_refusal
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, change_key
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.explain import described
 from broker.core.policy.model import Allow, Ask, Deny
-from broker.core.reply import Frame, Result, Unrecorded
+from broker.core.reply import Result, Unrecorded
 from broker.core.resolve import HttpAsk, Invalid, resolve
 from broker.operations.ledger import LedgerError, LedgerStore
 from broker.operations.reconcile import Errand, Reconciler
 from broker.pipeline import Pipeline, Received
 from broker.ports import Clock, PolicySource, Vault
+from broker.server import faults
 from broker.server.agent_routes import Action, new_correlation_id
 from broker.server.runs import RunTable
 from broker.server.sessions import SessionRegistry
@@ -68,12 +68,20 @@ class PipelineEngine:
 
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject:
         """Settle what is in doubt for the anchor that made it."""
-        return await self._settle(correlation_id, target, caller, anchor_id=caller.anchor.id)
+        return await self._guarded(
+            correlation_id, lambda: self._settle(correlation_id, target, caller, anchor_id=caller.anchor.id)
+        )
 
     async def reconcile_for_human(self, target: str, caller: Caller) -> JsonObject:
         """The same read-back at a human's word; it passes the policy as an unidentified caller's request."""
         correlation_id = new_correlation_id(self._clock.now_ms())
-        return await self._settle(correlation_id, target, caller, anchor_id=None)
+        run = self._runs.start(
+            correlation_id,
+            caller.anchor.id,
+            lambda: self._guarded(correlation_id, lambda: self._settle(correlation_id, target, caller, anchor_id=None)),
+        )
+        await run.ended.wait()
+        return run.answer or faults.broken(correlation_id, sent=run.sent)
 
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None:
         return await self._reconciler.attempt(correlation_id, anchor_id=caller.anchor.id)
@@ -116,7 +124,9 @@ class PipelineEngine:
             return vault_refusal(self._vault.state)
         return None
 
-    async def _settle(self, correlation_id: str, target: str, caller: Caller, *, anchor_id: str | None) -> JsonObject:
+    async def _settle(
+        self, correlation_id: str, target: str, caller: Caller, *, anchor_id: str | None
+    ) -> Result | Unrecorded:
         refusal = self._refused_now()
         gate = GateReport(vault=self._vault.state)
         attempt = None
@@ -130,7 +140,7 @@ class PipelineEngine:
                 body_digest="",
                 previous_correlation_id=target,
             )
-            return await self._guarded(correlation_id, lambda: self._pipeline.perform(received))
+            return await self._pipeline.perform(received)
         errand = Errand(correlation_id=correlation_id, attempt=attempt, gate=gate)
 
         async def read_again(ask: HttpAsk, previous: str) -> JsonObject:
@@ -145,34 +155,29 @@ class PipelineEngine:
                 action.correlation_id, caller.anchor.id, lambda: self.perform(action), parent=correlation_id
             )
             await run.ended.wait()
-            return run.envelope or _internal(action.correlation_id, sent=run.sent)
+            return run.answer or faults.broken(action.correlation_id, sent=run.sent)
 
-        return await self._guarded(correlation_id, lambda: self._reconciler.settle(errand, read_again))
+        return await self._reconciler.settle(errand, read_again)
 
     async def _guarded(self, correlation_id: str, work: Callable[[], Awaitable[Result | Unrecorded]]) -> JsonObject:
         """The envelope of the work; a fault of ours becomes an honest one instead of a silence."""
         try:
             return (await work()).envelope
-        except Exception:  # whatever it is, the agent is told what is known of the far side
-            LOG.exception("a request could not be finished", extra={"correlation_id": correlation_id})
+        except LedgerError as error:
             sent = self._runs.was_sent(correlation_id)
-            envelope = _internal(correlation_id, sent=sent)
-            with suppress(LedgerError):  # an attempt that can't be closed is found in doubt at the next start
-                await self._ledger.finish(correlation_id, in_doubt=sent, envelope=envelope)
-            return envelope
+            if self._vault.state is not VaultState.READY and not sent:  # a lock came in between
+                return faults.refused(vault_refusal(self._vault.state), correlation_id=correlation_id)
+            return await self._broken(correlation_id, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the agent is told what is known of the far side
+            return await self._broken(correlation_id, error)
 
-
-def _internal(correlation_id: str, *, sent: bool) -> JsonObject:
-    refusal = Refusal(
-        category=Category.BROKER_UNAVAILABLE,
-        code="internal",
-        retry=Retry.RECONCILE_FIRST if sent else Retry.AFTER_HUMAN,
-        message="The broker met a fault of its own after the request may have been sent; it may have happened."
-        if sent
-        else "The broker met a fault of its own; nothing was sent. A human has to run: doorward doctor",
-        remote_effect=RemoteEffect.UNKNOWN if sent else RemoteEffect.NONE,
-    )
-    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
+    async def _broken(self, correlation_id: str, error: Exception) -> JsonObject:
+        LOG.error("a request could not be finished", exc_info=error, extra={"correlation_id": correlation_id})
+        sent = self._runs.was_sent(correlation_id)
+        envelope = faults.broken(correlation_id, sent=sent)
+        with suppress(LedgerError):  # an attempt that can't be closed is found in doubt at the next start
+            await self._ledger.finish(correlation_id, in_doubt=sent, envelope=envelope)
+        return envelope
 
 
 def _unknown() -> Refusal:

@@ -3,6 +3,7 @@
 What a request, an answer or a credential holds is in none of the fields. The audit log, not this one, is the record.
 """
 
+import asyncio
 import json
 import logging
 import sys
@@ -12,6 +13,7 @@ from typing_extensions import override
 
 FIELDS = frozenset({"route", "correlation_id", "session_id", "pid", "seq", "state", "term", "path", "signal", "count"})
 FRAMES_MAX = 12
+MESSAGE_MAX = 200
 
 
 class JsonLines(logging.Formatter):
@@ -23,12 +25,25 @@ class JsonLines(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage() if record.name.startswith("doorward") else record.msg,
+            "message": record.getMessage() if record.name.startswith("doorward") else _bare(record.msg),
         }
         line |= {name: value for name, value in record.__dict__.items() if name in FIELDS}
         if record.exc_info and record.exc_info[1] is not None:
             line |= _fault(record.exc_info[1])
         return json.dumps(line, ensure_ascii=True, default=str)
+
+
+def _bare(message: object) -> str:
+    """What a library says, without what it says it of: no arguments, and no lines below the first."""
+    return str(message).partition("\n")[0][:MESSAGE_MAX]
+
+
+def quiet_loop(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """The event loop's own complaints, without the objects that they are about."""
+    error = context.get("exception")
+    logging.getLogger("doorward.loop").error(
+        "%s", _bare(context.get("message")), exc_info=error if isinstance(error, BaseException) else None
+    )
 
 
 def _fault(error: BaseException) -> dict[str, object]:

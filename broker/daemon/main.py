@@ -1,76 +1,45 @@
-"""The composition root: builds every object once, in reading order, and is the only place that knows them all.
+"""The life of a daemon: take the state, build, serve, and at the end leave nothing half done.
 
 Runs until told to stop; then it takes nothing new, ends what waits, lets work in flight finish, locks and leaves.
 """
 
 import asyncio
 import logging
+import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
-from aiohttp import web
-
-from broker.approvals.desk import Desk
 from broker.audit import AuditError
-from broker.audit.pin import AuditPaths, Pin
-from broker.audit.writer import AuditWriter
 from broker.client.places import Places
-from broker.contract.openapi import document
-from broker.contract.schemas import UnknownSchemaError, schema
-from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
 from broker.core.events import AuditEvent, EventName
 from broker.daemon import sockets, statehold
-from broker.daemon.clocks import SystemClock
-from broker.daemon.custody import Custody
-from broker.daemon.engine import PipelineEngine
-from broker.daemon.journal import Journal
-from broker.daemon.office import DaemonOffice
-from broker.daemon.premises import Premises
-from broker.daemon.rulebook import Rulebook
+from broker.daemon.assembly import House, Wiring, build
+from broker.daemon.logs import quiet_loop
 from broker.daemon.statehold import StateError
-from broker.executors.https.client import HttpsExecutor
-from broker.operations.ledger import LedgerError, LedgerStore
-from broker.operations.reconcile import Reconciler
-from broker.pipeline import Pipeline
-from broker.ports import AuditLog, AuditUnwritable, Executor, Ledger
-from broker.server.agent_routes import AgentApi, envelopes
-from broker.server.challenges import Challenges
-from broker.server.connections import SWEEP_EVERY_S, Connections
-from broker.server.control_routes import ControlApi, control_errors
-from broker.server.events import EventHub
-from broker.server.peer import boot_id
-from broker.server.runs import RunTable
-from broker.server.sessions import Ended, SessionRegistry
-from broker.vault import Vault, VaultError, verify
+from broker.operations.ledger import LedgerError
+from broker.ports import AuditUnwritable
+from broker.server.faults import ControlError
+from broker.vault import VaultError
+
+__all__ = ["Wiring", "run", "serve"]
 
 LOG = logging.getLogger("doorward.daemon")
 DRAIN_S = 30.0
-CLIENT_MAX = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """Hooks for tests that put something between the pipeline and its ports. Production uses none."""
-
-    audit: Callable[[AuditLog], AuditLog] = lambda port: port
-    ledger: Callable[[Ledger], Ledger] = lambda port: port
-    executor: Callable[[Executor], Executor] = lambda port: port
-
-
-def program_version() -> str:
-    try:
-        return version("doorward")
-    except PackageNotFoundError:
-        return "0.0.0"
+DESCRIPTORS_MAX = 65_536
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def serve(
-    places: Places, environ: dict[str, str], *, transient: bool = False, wiring: Wiring | None = None
+    places: Places,
+    environ: dict[str, str],
+    *,
+    transient: bool = False,
+    wiring: Wiring | None = None,
+    drain_s: float = DRAIN_S,
 ) -> int:
     """Run a daemon over the state in `places`; returns the exit code. Raises StateError where it can't start."""
     statehold.prepare(places)
@@ -80,178 +49,44 @@ async def serve(
     passed = sockets.inherited(environ)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    loop.set_exception_handler(quiet_loop)
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        premises, office, runners = await _build(places, tasks, wiring or Wiring(), transient=transient)
-        agents, control = runners
-        if not transient:
-            await _listen(agents, passed.get("agent") or sockets.listen(places.agent_socket))
-        await _listen(control, passed.get("control") or sockets.listen(places.control_socket))
-        sweeping = [tasks.create_task(_sweep(runner)) for runner in runners]
+        house = await build(places, tasks, wiring or Wiring(), descriptors=_raise_descriptor_limit())
+        await _announce(house, transient=transient)
+        serving = _open_doors(house, tasks, places, passed, transient=transient)
         sockets.notify(environ, "READY=1\nSTATUS=serving")
         print("ready", flush=True)  # noqa: T201 - whoever started this daemon waits for the word
-        LOG.info("serving", extra={"state": premises.vault.state.value, "seq": premises.writer.head[0]})
+        LOG.info("serving", extra={"state": house.premises.vault.state.value, "seq": house.premises.writer.head[0]})
         await stop.wait()
         sockets.notify(environ, "STOPPING=1")
         LOG.info("stopping")
-        for task in sweeping:
+        for task in serving:
             task.cancel()
-        await _stop(premises, office, runners)
+        await _stop(house, drain_s)
     return 0
 
 
-async def _build(
-    places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, transient: bool
-) -> tuple[Premises, DaemonOffice, tuple["Listener", "Listener"]]:
-    clock = SystemClock()
-    audit_paths = AuditPaths(directory=places.audit, pin=places.pin, anchor=places.anchor_head, seeds=places.seeds)
-    writer = await asyncio.to_thread(AuditWriter.open, audit_paths, clock=clock.now_ms)
-    journal = Journal(writer)
-    vault = await asyncio.to_thread(Vault.open, places.vault)
-    custody = Custody(vault)
-    rulebook = Rulebook(places)
-    ledger = await asyncio.to_thread(LedgerStore, places.ledger, now_ms=clock.now_ms)
-    hub = EventHub()
-    runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
-    challenges = Challenges(monotonic_s=clock.monotonic_s)
-    executor = HttpsExecutor(
-        secrets=custody,
-        body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
-        version=program_version(),
-    )
-    at_agents, at_control = (Connections(boot=boot_id(), monotonic_s=clock.monotonic_s) for _ in range(2))
-
-    def on_session_end(session_id: str, why: Ended) -> None:
-        happening = {
-            Ended.LOCKED: Happening.LOCKED,
-            Ended.FROZEN: Happening.FROZEN,
-            Ended.STOPPED: Happening.STOPPING,
-        }.get(why, Happening.SESSION_ENDED)
-        desk.void(happening, session_id=session_id)
-
-    sessions = SessionRegistry(
-        audit=journal,
-        clock=clock,
-        policies=rulebook,
-        ended=on_session_end,
-        changed=lambda session_id, state: hub.publish("session", {"id": session_id, "state": state}),
-    )
-    desk = Desk(
-        audit=journal,
-        clock=clock,
-        log_id=vault.log_id,
-        verify=lambda message, signature: verify(vault.approver_keys(), message, signature),
-        present=lambda: hub.listeners > 0 or len(challenges) > 0,
-        changed=lambda card_id, state: hub.publish("approval", {"id": card_id, "state": state}),
-        mute=sessions.mute,
-    )
-    pipeline = Pipeline(
-        policies=rulebook,
-        vault=custody,
-        sessions=sessions,
-        desk=desk,
-        executor=wiring.executor(executor),
-        audit=wiring.audit(journal),
-        ledger=wiring.ledger(ledger),
-        runs=runs,
-        clock=clock,
-    )
-    engine = PipelineEngine(
-        pipeline=pipeline,
-        reconciler=Reconciler(ledger=ledger, policies=rulebook, audit=journal, clock=clock),
-        ledger=ledger,
-        runs=runs,
-        desk=desk,
-        sessions=sessions,
-        policies=rulebook,
-        vault=custody,
-        clock=clock,
-    )
-    premises = Premises(
-        places=places,
-        audit_paths=audit_paths,
-        pin=Pin.load(places.pin),
-        writer=writer,
-        journal=journal,
-        vault=vault,
-        custody=custody,
-        rulebook=rulebook,
-        ledger=ledger,
-        executor=executor,
-        sessions=sessions,
-        desk=desk,
-        runs=runs,
-        hub=hub,
-        challenges=challenges,
-        engine=engine,
-        clock=clock,
-        version=program_version(),
-    )
-    office = DaemonOffice(premises)
-    agent_api = AgentApi(
-        engine=engine,
-        connections=at_agents,
-        sessions=sessions,
-        runs=runs,
-        policies=rulebook,
-        vault=custody,
-        clock=clock,
-        version=program_version(),
-        openapi=lambda: document("agent"),
-        schema=_schema,
-    )
-    control_api = ControlApi(
-        office=office,
-        connections=at_control,
-        sessions=sessions,
-        policies=rulebook,
-        challenges=challenges,
-        hub=hub,
-        now_ms=clock.now_ms,
-    )
-    await _announce(premises, transient=transient)
-    return (
-        premises,
-        office,
-        (
-            await _listener(envelopes, agent_api.routes(), at_agents),
-            await _listener(control_errors, control_api.routes(), at_control),
-        ),
-    )
+def _open_doors(
+    house: House, tasks: asyncio.TaskGroup, places: Places, passed: dict[str, socket.socket], *, transient: bool
+) -> list[asyncio.Task[None]]:
+    serving: list[asyncio.Task[None]] = []
+    ways = [(house.control, "control", places.control_socket)]
+    if not transient:
+        ways.append((house.agents, "agent", places.agent_socket))
+    for listener, name, path in ways:
+        endpoint = passed.get(name) or sockets.listen(path)
+        serving += [
+            tasks.create_task(listener.door.serve(endpoint)),
+            tasks.create_task(listener.door.sweeping()),
+        ]
+    return serving
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """One socket's server and the connections behind it."""
-
-    runner: web.AppRunner
-    connections: Connections
-
-
-async def _listener(middleware: object, routes: list[web.RouteDef], connections: Connections) -> Listener:
-    app = web.Application(client_max_size=CLIENT_MAX, middlewares=[middleware])  # type: ignore[list-item]  # aiohttp's own type is narrower than what it takes
-    app.add_routes(routes)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=2.0, keepalive_timeout=75)
-    await runner.setup()
-    return Listener(runner=runner, connections=connections)
-
-
-async def _listen(listener: Listener, endpoint: object) -> None:
-    await web.SockSite(listener.runner, endpoint).start()  # type: ignore[arg-type]  # a socket.socket
-
-
-async def _sweep(listener: Listener) -> None:
-    while True:
-        await asyncio.sleep(SWEEP_EVERY_S)
-        server = listener.runner.server
-        if server is not None:
-            listener.connections.sweep(server.connections)
-
-
-async def _announce(premises: Premises, *, transient: bool) -> None:
+async def _announce(house: House, *, transient: bool) -> None:
     """The first records of this run: that it started, what it recovered, and what it found in doubt."""
-    at = premises
+    at = house.premises
     await at.record(
         EventName.DAEMON_STARTED, version=at.version, transient=transient, recovered=str(at.writer.recovered or "")
     )
@@ -266,20 +101,26 @@ async def _announce(premises: Premises, *, transient: bool) -> None:
         )
 
 
-async def _stop(premises: Premises, office: DaemonOffice, runners: tuple[Listener, Listener]) -> None:
+async def _stop(house: House, drain_s: float) -> None:
     """Void what waits, finish what is under way, lock, record the end."""
-    at = premises
+    at = house.premises
+    at.runs.stop_taking()
     at.desk.void(Happening.STOPPING)
     with suppress(TimeoutError):
-        async with asyncio.timeout(DRAIN_S):
+        async with asyncio.timeout(drain_s):
             await at.runs.idle()
+    abandoned = at.runs.abandon()
+    if abandoned:
+        LOG.warning("work was cut off; the next start finds it in doubt", extra={"count": abandoned})
+        await at.runs.idle()
     at.hub.close()
     with suppress(Exception):  # whatever fails here, the daemon still has to end
-        await office.lock()
-    for listener in runners:
-        await listener.runner.cleanup()
-        listener.connections.close()
+        await house.office.lock()
+    for listener in (house.agents, house.control):
+        await listener.close()
     at.sessions.close()
+    at.challenges.close_all()
+    at.refusals.summarise()
     await at.executor.close()
     with suppress(AuditUnwritable):
         await at.journal.append(AuditEvent(name=EventName.DAEMON_STOPPED, at_ms=at.clock.now_ms()))
@@ -289,11 +130,15 @@ async def _stop(premises: Premises, office: DaemonOffice, runners: tuple[Listene
         await asyncio.to_thread(at.vault.close)
 
 
-def _schema(name: str) -> JsonObject | None:
-    try:
-        return schema(name)
-    except UnknownSchemaError:
-        return None
+def _raise_descriptor_limit() -> int:
+    """Each connection and session holds descriptors: take as many as this process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return wanted if soft == resource.RLIM_INFINITY else soft
 
 
 def run(places: Places, environ: dict[str, str], *, transient: bool = False, wiring: Wiring | None = None) -> int:
@@ -302,7 +147,7 @@ def run(places: Places, environ: dict[str, str], *, transient: bool = False, wir
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             code = runner.run(serve(places, environ, transient=transient, wiring=wiring))
-    except* (StateError, AuditError, VaultError, LedgerError) as group:
+    except* (StateError, AuditError, VaultError, LedgerError, ControlError) as group:
         for error in group.exceptions:
             print(f"doorward: {error}", file=sys.stderr)  # noqa: T201 - the one line that says why
     return code

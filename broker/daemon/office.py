@@ -1,5 +1,6 @@
-"""The Office: what humans can have done through control.sock. State, approvals and sessions; stores are in archive.py.
+"""The Office: what humans can have done through control.sock: the vault's state, approvals and sessions.
 
+Policy, operations and audit events are archive.py's, credentials are credentials.py's.
 Each change is recorded durably before the answer; what takes away happens even where it can't be recorded.
 """
 
@@ -10,20 +11,24 @@ from collections.abc import Hashable, Mapping
 from contextlib import suppress
 
 from broker.approvals.answers import Answer, AnswerRefused
+from broker.audit import AuditError
 from broker.audit.seal import EpochReason
 from broker.contract.openapi import document
 from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
-from broker.core.events import AuditEvent, EventName
+from broker.core.events import EventName
 from broker.core.secret import Secret
-from broker.daemon.archive import Archive, told
+from broker.daemon.archive import Archive
+from broker.daemon.credentials import told
+from broker.operations.ledger import LedgerError
 from broker.policyfiles.files import PolicyError
 from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
-from broker.server.office import Signed
+from broker.server.office import Refused, Signed
 from broker.server.sessions import Ended
-from broker.vault import Fault, Opened, QuarantineReason, VaultError
+from broker.server.shapes import decoded
+from broker.vault import Fault, VaultError
 
 FINGERPRINTS = "ledger/fingerprints"
 SEALS = "ledger/seals"
@@ -40,8 +45,8 @@ class DaemonOffice(Archive):
     def term(self) -> int:
         return self._at.vault.term
 
-    def refused_agent(self, agent: str, path: str) -> None:
-        self._post(EventName.CONTROL_REFUSED, agent=agent, path=path)
+    def refused(self, refused: Refused) -> None:
+        self._at.refusals.record(refused)
 
     def openapi(self) -> JsonObject:
         return document("control")
@@ -56,7 +61,7 @@ class DaemonOffice(Archive):
         return {
             "version": at.version,
             "log_id": self.log_id,
-            "vault": {"state": at.vault.state.value, "term": at.vault.term, "kdf": at.vault.kdf.to_json()},
+            "vault": {"state": at.custody.state.value, "term": at.vault.term, "kdf": at.vault.kdf.to_json()},
             "policy": {
                 "digest": at.rulebook.digest,
                 "counter": at.rulebook.counter,
@@ -67,57 +72,80 @@ class DaemonOffice(Archive):
             "sessions": len(at.sessions),
             "frozen": at.sessions.frozen,
             "warnings": self._warnings(),
-            "operations": {"in_doubt": at.ledger.doubtful},
+            "operations": {"in_doubt": await asyncio.to_thread(self._doubtful)},
         }
 
     async def unlock(self, kek: bytes) -> JsonObject:
+        """Open the vault. What can't be recorded is not opened."""
+        async with self._turn:
+            await self._open_vault(Secret(kek))
+            if self._at.custody.state is not VaultState.READY:
+                try:
+                    await self._put_in_use()
+                except BaseException:
+                    await self._lock(tell=False)
+                    raise
+        self._at.changed()
+        return self._state()
+
+    async def _open_vault(self, kek: Secret) -> None:
         at = self._at
         try:
-            await asyncio.to_thread(at.vault.unlock, Secret(kek), check=self._check)
+            await asyncio.to_thread(at.vault.unlock, kek, check=self._check)
         except VaultError as error:
-            if error.fault in {Fault.WRONG_PASSPHRASE, Fault.TOO_SOON}:
-                await at.record(EventName.VAULT_UNLOCK_FAILED, why=error.fault.value)
-            elif error.fault is Fault.QUARANTINED:
-                await at.record(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
-                at.changed()
+            match error.fault:
+                case Fault.WRONG_PASSPHRASE:
+                    with suppress(ControlError):
+                        await at.record(EventName.VAULT_UNLOCK_FAILED, why=error.fault.value)
+                case Fault.TOO_SOON:  # not looked at, and as often as anybody likes
+                    at.refusals.record(Refused(code=error.fault.value, route="/v1/unlock"))
+                case Fault.QUARANTINED:
+                    self._post(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
+                    at.changed()
+                case _:
+                    pass
             raise told(error) from None
-        if self._open:
-            return self._state()
-        at.ledger.unlock(seal_key=at.vault.derived_key(SEALS), fingerprint_key=at.vault.derived_key(FINGERPRINTS))
+
+    async def _put_in_use(self) -> None:
+        """Everything that hangs on the open vault; actions may run when all of it stands."""
+        at = self._at
+        at.ledger.unlock(
+            seal_key=self._of_vault(lambda: at.vault.derived_key(SEALS)),
+            fingerprint_key=self._of_vault(lambda: at.vault.derived_key(FINGERPRINTS)),
+        )
         try:
-            at.rulebook.use(at.vault.trusted_policy())
+            at.rulebook.use(self._of_vault(at.vault.trusted_policy))
         except PolicyError as error:
             at.rulebook.use(None)
             self._warn(f"the trusted policy can't be read by this version, so nothing is allowed: {error}")
-        self._open = True
-        await at.writer.new_epoch(EpochReason.UNLOCK)
+        await self._new_epoch(EpochReason.UNLOCK)
         await at.record(EventName.VAULT_UNLOCKED, term=at.vault.term, generation=at.vault.generation)
         await self._remember_head()
-        at.changed()
-        return self._state()
+        at.custody.use()
 
     async def lock(self) -> JsonObject:
         """Lock, void cards, end sessions, drop connections; work in flight finishes. Locks even if not recorded."""
+        self._close_down(Happening.LOCKED, Ended.LOCKED)  # at once, whatever else is under way
+        async with self._turn:
+            await self._lock(tell=True)
+        self._at.changed()
+        return self._state()
+
+    async def _lock(self, *, tell: bool) -> None:
         at = self._at
-        if at.vault.state is VaultState.READY:
+        self._close_down(Happening.LOCKED, Ended.LOCKED)
+        was_open, names = at.vault.state is VaultState.READY, self._credential_names()
+        if was_open:
             await self._remember_head()
-        names = self._credential_names()
-        at.challenges.close_all()
-        at.desk.void(Happening.LOCKED)
-        at.sessions.end_all(Ended.LOCKED)
-        was_open, self._open = self._open, False
         with suppress(VaultError):  # locked in memory even where the new term could not be written
             await asyncio.to_thread(at.vault.lock)
         at.rulebook.forget()
         at.ledger.lock()
-        at.custody.forget()
         for name in names:
             await at.executor.close_credential(name)
-        at.changed()
-        if was_open:
-            await at.record(EventName.VAULT_LOCKED, term=at.vault.term)
-            await at.writer.new_epoch(EpochReason.LOCK)
-        return self._state()
+        if was_open and tell:
+            await at.record(EventName.VAULT_LOCKED, term=at.vault.term, generation=at.vault.generation)
+            await self._new_epoch(EpochReason.LOCK)
 
     async def freeze(self) -> JsonObject:
         at = self._at
@@ -166,7 +194,7 @@ class DaemonOffice(Archive):
                     confirm=_text(document, "confirm"),
                     reason=_text(document, "reason"),
                     statement=statement if isinstance(statement, Mapping) else None,
-                    signature=None if signature is None else self._decoded(document, "signature"),
+                    signature=None if signature is None else decoded(document, "signature"),
                 ),
                 viewer,
             )
@@ -174,6 +202,8 @@ class DaemonOffice(Archive):
             raise _refused(refused) from None
         except AuditUnwritable as cause:
             raise ControlError("audit_unwritable", str(cause)) from None
+        except VaultError as error:
+            raise told(error) from None
         if document.get("end_session") is True:
             self._at.sessions.end(waiting.question.session.id, Ended.REVOKED)
         return {"id": waiting.id, "state": waiting.state.value}
@@ -186,11 +216,14 @@ class DaemonOffice(Archive):
         pidfd = sessions.pidfd(session_id)
         if pidfd is None:
             raise ControlError("unknown", "There is no such session. See: doorward sessions list")
+        killed = kill
         if kill:
-            with suppress(ProcessLookupError, PermissionError):
+            try:
                 signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+            except (ProcessLookupError, PermissionError):
+                killed = False
         sessions.end(session_id, Ended.REVOKED)
-        return {"id": session_id, "ended": True, "killed": kill}
+        return {"id": session_id, "ended": True, "killed": killed}
 
     async def mute(self, session_id: str) -> JsonObject:
         if not self._at.sessions.mute(session_id, "muted by the human"):
@@ -198,9 +231,10 @@ class DaemonOffice(Archive):
         return {"id": session_id, "muted": True}
 
     async def unmute(self, session_id: str, signed: Signed) -> JsonObject:
-        if not self._at.sessions.unmute(session_id):
+        if self._at.sessions.pidfd(session_id) is None:
             raise ControlError("unknown", "There is no such session. See: doorward sessions list")
         await self._at.record(EventName.SESSION_UNMUTED, session=session_id, key=signed.key_id)
+        self._at.sessions.unmute(session_id)
         return {"id": session_id, "muted": False}
 
     async def grants(self) -> JsonObject:
@@ -212,21 +246,25 @@ class DaemonOffice(Archive):
         self._at.changed()
         return {"id": grant_id, "ended": True}
 
-    def _check(self, opened: Opened) -> QuarantineReason | None:
-        """While unlocking: the vault's audit key is the pinned one, and the log has not gone back behind its memory."""
-        if self._audit_public_key(opened.audit_keys().audit_sk) != self._at.pin.audit_key:
-            return QuarantineReason.AUDIT_MISMATCH
-        known = opened.audit_head()
-        if known is not None and known.seq > self._at.writer.head[0]:
-            return QuarantineReason.AUDIT_MISMATCH
-        return None
-
     async def _remember_head(self) -> None:
         seq, head = self._at.writer.head
         try:
             await asyncio.to_thread(self._at.vault.remember_audit_head, seq, head)
         except VaultError as error:
             self._warn(f"the vault could not take the head of the audit log: {error}")
+
+    async def _new_epoch(self, reason: EpochReason) -> None:
+        try:
+            await self._at.writer.new_epoch(reason)
+        except AuditError as cause:
+            raise ControlError("audit_unwritable", str(cause)) from None
+
+    def _doubtful(self) -> int:
+        try:
+            return self._at.ledger.doubtful
+        except LedgerError as error:
+            self._warn(str(error))
+            return 0
 
     def _credential_names(self) -> list[str]:
         with suppress(VaultError):
@@ -247,7 +285,7 @@ class DaemonOffice(Archive):
         return list(found)
 
     def _is_pending(self) -> bool:
-        if self._at.vault.state is not VaultState.READY:
+        if self._at.custody.state is not VaultState.READY:
             return False
         try:
             return self._at.rulebook.is_pending()
@@ -255,11 +293,7 @@ class DaemonOffice(Archive):
             return True
 
     def _state(self) -> JsonObject:
-        return {"state": self._at.vault.state.value, "term": self._at.vault.term}
-
-    def _post(self, name: EventName, **fields: JsonValue) -> None:
-        with suppress(AuditUnwritable):  # the refusal stands all the same
-            self._at.journal.post(AuditEvent(name=name, at_ms=self._at.clock.now_ms(), fields=fields))
+        return {"state": self._at.custody.state.value, "term": self._at.vault.term}
 
 
 def _text(document: JsonObject, name: str) -> str | None:
@@ -268,7 +302,7 @@ def _text(document: JsonObject, name: str) -> str | None:
 
 
 def _refused(refused: AnswerRefused) -> ControlError:
-    more: dict[str, JsonValue] = {}
-    if refused.retry_after_ms is not None:
-        more["retry_after_s"] = refused.retry_after_ms / 1000
-    return ControlError(refused.code, str(refused), **more)
+    recorded = refused.code != "unknown"  # the desk records what it knows a card of
+    if refused.retry_after_ms is None:
+        return ControlError(refused.code, str(refused), recorded=recorded)
+    return ControlError(refused.code, str(refused), recorded=recorded, retry_after_s=refused.retry_after_ms / 1000)

@@ -12,6 +12,7 @@ from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
+from broker.daemon.refusals import Refusals
 from broker.daemon.rulebook import Rulebook
 from broker.executors.https.client import HttpsExecutor
 from broker.operations.ledger import LedgerStore
@@ -41,6 +42,7 @@ class Premises:
     runs: RunTable
     hub: EventHub
     challenges: Challenges
+    refusals: Refusals
     engine: PipelineEngine
     clock: SystemClock
     version: str

@@ -1,8 +1,9 @@
 """The attempt ledger on disk: one SQLite file that survives `kill -9`, content sealed, fingerprints keyed.
 
 In clear stand correlation ids, states and times; what was asked and answered is sealed with a key from the vault, and
-request ids and change keys are stored as keyed digests. Without the vault it lists which operations are in doubt
-and nothing more. Results are kept 24 h, attempts in doubt until they are settled.
+request ids and change keys are stored as keyed digests. Without the vault it tells how many operations are in doubt
+and nothing more. Results are kept 24 h, attempts in doubt until they are settled. An outcome that could not be written
+is written before anything else is looked up or begun.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +22,7 @@ from typing import TypeVar
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from broker.contract.wire import JsonObject, canonical, dump, parse_object
+from broker.contract.wire import JsonObject, WireError, canonical, dump, parse_object
 from broker.core.ledger import Attempt, AttemptState, Doubt
 from broker.core.secret import Secret
 
@@ -60,6 +62,7 @@ class LedgerStore:
         self._mutex = threading.Lock()
         self._keys: Keys | None = None
         self._under_way: dict[str, Keys] = {}
+        self._owed: dict[str, tuple[AttemptState, bytes]] = {}  # outcomes that could not be written yet
         self._db = _open(path)
 
     def unlock(self, *, seal_key: Secret, fingerprint_key: Secret) -> None:
@@ -70,26 +73,34 @@ class LedgerStore:
         self._keys = None
 
     def close(self) -> None:
+        with suppress(LedgerError):
+            self._guarded(lambda: None)
         with self._mutex:
             self._db.close()
 
     def interrupted(self) -> list[str]:
-        """At start: attempts that were under way when the daemon died are in doubt from now on."""
-        with self._mutex, self._db:
-            rows = self._db.execute(
-                "SELECT correlation_id FROM attempts WHERE state = ? ORDER BY started_at_ms", (AttemptState.RUNNING,)
-            ).fetchall()
-            self._db.execute(
-                "UPDATE attempts SET state = ?, ended_at_ms = ? WHERE state = ?",
-                (AttemptState.IN_DOUBT, self._now_ms(), AttemptState.RUNNING),
-            )
-        return [row[0] for row in rows]
+        """At start: changes that were under way when the daemon died are in doubt from now on. A read just ended."""
+
+        def take() -> list[str]:
+            with self._db:
+                rows = self._db.execute(
+                    "SELECT correlation_id FROM attempts WHERE state = ? AND change_key IS NOT NULL"
+                    " ORDER BY started_at_ms",
+                    (AttemptState.RUNNING,),
+                ).fetchall()
+                self._db.execute(
+                    "UPDATE attempts SET state = iif(change_key IS NULL, ?, ?), ended_at_ms = ? WHERE state = ?",
+                    (AttemptState.DONE, AttemptState.IN_DOUBT, self._now_ms(), AttemptState.RUNNING),
+                )
+            return [row[0] for row in rows]
+
+        return self._guarded(take)
 
     @property
     def doubtful(self) -> int:
-        with self._mutex:
-            row = self._db.execute("SELECT count(*) FROM attempts WHERE state = ?", (AttemptState.IN_DOUBT,)).fetchone()
-        return int(row[0])
+        """How many changes are in doubt. Waits for the disk: ask in a thread."""
+        count = "SELECT count(*) FROM attempts WHERE state = ?"
+        return self._guarded(lambda: int(self._db.execute(count, (AttemptState.IN_DOUBT,)).fetchone()[0]))
 
     async def find(self, anchor_id: str, request_id: str) -> Attempt | None:
         key = self._fingerprint("request", anchor_id, request_id)
@@ -132,13 +143,18 @@ class LedgerStore:
                 )
 
         self._under_way[attempt.correlation_id] = self._unlocked()
-        await self._run(write)
+        try:
+            await self._run(write)
+        except LedgerError:
+            del self._under_way[attempt.correlation_id]
+            raise
 
     async def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject) -> None:
         keys = self._under_way.pop(correlation_id, None) or self._unlocked()
         sealed = _seal(keys, correlation_id, "envelope", envelope)
         state = AttemptState.IN_DOUBT if in_doubt else AttemptState.DONE
-        await self._run(lambda: self._end(correlation_id, state, sealed))
+        self._owed.setdefault(correlation_id, (state, sealed))  # the first that was known of it is the truth
+        await self._run(lambda: None)
 
     async def settle(self, correlation_id: str, settlement: JsonObject) -> bool:
         """Close what is in doubt and keep what closed it. False where it is not in doubt (any more)."""
@@ -167,24 +183,27 @@ class LedgerStore:
 
         return await self._run(read)
 
-    def _end(self, correlation_id: str, state: AttemptState, sealed: bytes | None) -> None:
-        with self._db:
-            self._db.execute(
-                "UPDATE attempts SET state = ?, ended_at_ms = ?, envelope = ? WHERE correlation_id = ?",
-                (state, self._now_ms(), sealed, correlation_id),
-            )
-
     async def _run(self, work: Callable[[], T]) -> T:
         """SQLite waits for the disk: off the event loop, one at a time, finished even if the caller is cancelled."""
+        return await asyncio.shield(asyncio.to_thread(self._guarded, work))
 
-        def guarded() -> T:
-            with self._mutex:
-                try:
-                    return work()
-                except sqlite3.Error as cause:
-                    raise LedgerError("the attempt ledger can't be used; run: doorward doctor") from cause
+    def _guarded(self, work: Callable[[], T]) -> T:
+        with self._mutex:
+            try:
+                self._write_owed()
+                return work()
+            except sqlite3.Error as cause:
+                raise LedgerError("the attempt ledger can't be used; run: doorward doctor") from cause
 
-        return await asyncio.shield(asyncio.to_thread(guarded))
+    def _write_owed(self) -> None:
+        for correlation_id, (state, sealed) in list(self._owed.items()):
+            with self._db:
+                self._db.execute(
+                    "UPDATE attempts SET state = iif(change_key IS NULL, ?, ?), ended_at_ms = ?, envelope = ?"
+                    " WHERE correlation_id = ?",  # a read leaves nothing in doubt
+                    (AttemptState.DONE, state, self._now_ms(), sealed, correlation_id),
+                )
+            del self._owed[correlation_id]
 
     def _one(self, where: str, values: tuple[object, ...]) -> Attempt | None:
         found = self._all(where, values, limit=1)
@@ -237,7 +256,10 @@ def _unseal(keys: Keys, correlation_id: str, field: str, sealed: bytes) -> JsonO
         plain = keys.aead.decrypt(sealed[:12], sealed[12:], f"{correlation_id}/{field}".encode())
     except InvalidTag as cause:
         raise LedgerError("an entry of the attempt ledger was changed; run: doorward doctor") from cause
-    return parse_object(plain, max_bytes=RESULT_BYTES_MAX)
+    try:
+        return parse_object(plain, max_bytes=RESULT_BYTES_MAX)
+    except WireError as cause:
+        raise LedgerError("an entry of the attempt ledger can't be read; run: doorward doctor") from cause
 
 
 def _attempt_json(attempt: Attempt) -> JsonObject:

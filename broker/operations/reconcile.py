@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
-from broker.contract.result import GateReport
+from broker.contract.result import Envelope, GateReport
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import reply
 from broker.core.events import AuditEvent, EventName
@@ -83,19 +83,26 @@ class Reconciler:
             if read_back is None:
                 return await self._end(errand, reply.refused(frame, _nothing_can(attempt), errand.gate).to_json())
             envelope = await self._judge(errand, frame, read_back, read_again)
-            return await self._end(errand, envelope)
+            return await self._told_already(errand) if envelope is None else await self._end(errand, envelope)
         except AuditUnwritable:
             return Unrecorded(envelope=reply.unrecorded(frame, errand.gate, dispatched=False).to_json())
 
     async def _told_already(self, errand: Errand) -> Result:
-        settlement = await self._ledger.settlement(errand.attempt.correlation_id)
-        envelope = settlement or errand.attempt.envelope or reply.crashed(errand.attempt)
+        attempt = errand.attempt
+        settlement = await self._ledger.settlement(attempt.correlation_id)
+        if attempt.state is AttemptState.RUNNING:
+            frame = Frame(correlation_id=errand.correlation_id, previous_correlation_id=attempt.correlation_id)
+            return await self._end(errand, reply.refused(frame, _under_way(), errand.gate).to_json())
+        envelope = settlement or attempt.envelope or reply.crashed(attempt)
         receipt = await self._audit.append(
-            self._event(EventName.ACTION_RESULT, errand, {"recorded": errand.attempt.correlation_id})
+            self._event(EventName.ACTION_RESULT, errand, {"recorded": attempt.correlation_id})
         )
         return reply.replayed(envelope, receipt)
 
-    async def _judge(self, errand: Errand, frame: Frame, read_back: ReadBack, read_again: ReadAgain) -> JsonObject:
+    async def _judge(
+        self, errand: Errand, frame: Frame, read_back: ReadBack, read_again: ReadAgain
+    ) -> JsonObject | None:
+        """What the read-back proves; None where somebody else settled it meanwhile."""
         attempt = errand.attempt
         await self._not_before(attempt, read_back)
         answer = await read_again(
@@ -117,10 +124,20 @@ class Reconciler:
             complete=category is Category.SUCCESS and _complete(answer),
             code=_former_code(attempt),
         )
+        told = {**envelope.to_json(), "gate": answer["gate"]}
         if envelope.category is not Category.OUTCOME_UNKNOWN:
-            self._post(EventName.RECONCILE_SETTLED, errand, reply.audit_fields(envelope))
-            await self._ledger.settle(attempt.correlation_id, envelope.to_json())
-        return {**envelope.to_json(), "gate": answer["gate"]}
+            return told if await self._settled(errand, envelope, told) else None
+        return told
+
+    async def _settled(self, errand: Errand, envelope: Envelope, told: JsonObject) -> bool:
+        """Put it on record, then into the ledger. False where it is not in doubt any more."""
+        target = errand.attempt.correlation_id
+        now = await self._ledger.by_id(target)
+        if now is None or now.state is not AttemptState.IN_DOUBT:
+            return False
+        fields = {"of": target, **reply.audit_fields(envelope)}
+        await self._audit.append(self._event(EventName.RECONCILE_SETTLED, errand, fields))
+        return await self._ledger.settle(target, told)
 
     async def _not_before(self, attempt: Attempt, read_back: ReadBack) -> None:
         """Give an index of the provider's the declared time to catch up."""
@@ -221,6 +238,17 @@ def _not_read(frame: Frame, attempt: Attempt, answer: JsonObject, gate: GateRepo
         next_command=f"doorward operations settle {attempt.correlation_id} --as applied|not_applied",
     )
     return {**reply.refused(frame, refusal, gate).to_json(), "gate": answer["gate"]}
+
+
+def _under_way() -> Refusal:
+    return Refusal(
+        category=Category.OUTCOME_UNKNOWN,
+        code="still_running",
+        retry=Retry.AFTER_DELAY,
+        retry_after_s=2,
+        message="It is still under way, so there is nothing to settle yet. Ask for its result.",
+        remote_effect=RemoteEffect.UNKNOWN,
+    )
 
 
 def _nothing_can(attempt: Attempt) -> Refusal:

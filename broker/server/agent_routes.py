@@ -12,21 +12,19 @@ from typing import Protocol
 
 from aiohttp import web
 
-from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
-from broker.contract.result import GateReport
+from broker.contract.reasons import Category, Retry, VaultState
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import reply
 from broker.core.gate import Refusal, session_ended, vault_refusal
 from broker.core.identity import UNIDENTIFIED, Caller, Span, identify, may_anchor
 from broker.core.ledger import Attempt
 from broker.core.policy.overview import Opening, could_open
-from broker.core.reply import Frame
 from broker.core.resolve import HttpAsk
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
 from broker.server.connections import Connections
 from broker.server.peer import PeerError
-from broker.server.runs import Overloaded, RunTable
+from broker.server.runs import Overloaded, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
 from broker.server.shapes import ShapeError, UnreadableError, http_ask, read_body
 
@@ -35,6 +33,7 @@ READ_S = 30.0
 WAIT_S = 150.0
 RUNS_PER_ANCHOR = 512
 ONE_SHOT_AGENT = "doorward-cli"
+SENT_ALREADY = "It was sent already and can't be undone. Ask for its result."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +79,7 @@ class AgentApi:
         version: str,
         openapi: Callable[[], JsonObject],
         schema: Callable[[str], JsonObject | None],
+        read_s: float = READ_S,
     ) -> None:
         self._engine = engine
         self._connections = connections
@@ -91,6 +91,7 @@ class AgentApi:
         self._version = version
         self._openapi = openapi
         self._schema = schema
+        self._read_s = read_s
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -173,7 +174,7 @@ class AgentApi:
             request_id=request_id if isinstance(request_id, str) else None,
             says=reason if isinstance(reason, str) else None,
         )
-        return await self._run(action.correlation_id, caller, lambda: self._engine.perform(action), wait_s)
+        return await self._run(correlation_id, caller, lambda: self._engine.perform(action), wait_s, weight=len(raw))
 
     async def reconcile(self, request: web.Request) -> web.Response:
         caller = self._caller(request)
@@ -199,7 +200,7 @@ class AgentApi:
         correlation_id = request.match_info["correlation_id"]
         run = self._runs.find(correlation_id, caller.anchor.id)
         if run is not None:
-            return faults.envelope_answer(await self._runs.wait(run, _wait_of(request)))
+            return faults.envelope_answer(await self._runs.wait(run, _wait_of(request), for_work=False))
         if self._vault.state is not VaultState.READY:
             raise _Answer(faults.refused(vault_refusal(self._vault.state)))
         attempt = await self._engine.recorded(correlation_id, caller)
@@ -208,24 +209,37 @@ class AgentApi:
         return faults.envelope_answer(attempt.envelope or reply.crashed(attempt))
 
     async def cancel(self, request: web.Request) -> web.Response:
-        """Before dispatch the request is withdrawn; after it the answer says that nothing can be undone."""
+        """Before dispatch the request is withdrawn; after it the answer says that nothing can be undone.
+
+        One that joined another's card stays pending: that card is withdrawn by who it was put up for.
+        """
         caller = self._caller(request)
         run = self._runs.find(request.match_info["correlation_id"], caller.anchor.id)
         if run is None:
             raise _Answer(faults.refused(faults.unknown_correlation()))
-        if run.envelope is None and not self._engine.withdraw(run.correlation_id):
-            raise _Answer(_sent_already(run.correlation_id))
-        return faults.envelope_answer(await self._runs.wait(run, WAIT_S))
+        await self._runs.withdrawable(run)
+        if run.answer is not None or self._engine.withdraw(run.correlation_id):
+            return faults.envelope_answer(await self._runs.wait(run, WAIT_S))
+        told = run.pending or faults.still_running(run.correlation_id, SENT_ALREADY)
+        return faults.envelope_answer(told)
 
     async def _run(
-        self, correlation_id: str, caller: Caller, work: Callable[[], Awaitable[JsonObject]], wait_s: float
+        self,
+        correlation_id: str,
+        caller: Caller,
+        work: Callable[[], Awaitable[JsonObject]],
+        wait_s: float,
+        *,
+        weight: int = 0,
     ) -> web.Response:
         if self._runs.active_of(caller.anchor.id) >= RUNS_PER_ANCHOR:
             raise _Answer(faults.refused(faults.local_limit()))
         try:
-            run = self._runs.start(correlation_id, caller.anchor.id, work)
+            run = self._runs.start(correlation_id, caller.anchor.id, work, weight=weight)
         except Overloaded:
             raise _Answer(faults.refused(faults.overloaded())) from None
+        except Stopping:
+            raise _Answer(faults.refused(faults.shutting_down())) from None
         return faults.envelope_answer(await self._runs.wait(run, wait_s))
 
     def _caller(self, request: web.Request, *, claimed: tuple[int, ...] = ()) -> Caller:
@@ -245,7 +259,7 @@ class AgentApi:
         if (request.content_length or 0) > BODY_MAX:
             raise _Answer(faults.refused(faults.too_large(BODY_MAX)))
         try:
-            async with asyncio.timeout(READ_S):
+            async with asyncio.timeout(self._read_s):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
             raise _Answer(faults.refused(faults.too_large(BODY_MAX))) from None
@@ -306,6 +320,8 @@ async def envelopes(
         return await handler(request)
     except _Answer as answer:
         return faults.envelope_answer(answer.envelope)
+    except (web.HTTPNotFound, web.HTTPMethodNotAllowed):
+        return faults.json_answer({"error": f"There is no {request.method} {request.path} here."}, status=404)
     except web.HTTPException:
         raise
     except Exception:  # noqa: BLE001 - a fault of ours must not reach an agent as a traceback
@@ -349,16 +365,3 @@ def _no_peer(why: str) -> Refusal:
         retry=Retry.NEVER,
         message=f"It can't be told who asks: {why}."[:300],
     )
-
-
-def _sent_already(correlation_id: str) -> JsonObject:
-    refusal = Refusal(
-        category=Category.OUTCOME_UNKNOWN,
-        code="still_running",
-        retry=Retry.AFTER_DELAY,
-        retry_after_s=2,
-        message="It was sent already and can't be undone. Ask for its result.",
-        remote_effect=RemoteEffect.UNKNOWN,
-        next_command=f"doorward result {correlation_id}",
-    )
-    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()

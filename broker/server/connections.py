@@ -1,11 +1,12 @@
 """Who is behind each connection: asked of the kernel once, held by pidfd, and cut when the process exits.
 
-Connections that never send a request are cut as well, so that a flood of half-open ones stays bounded.
+A connection whose process exited, or runs another program than it did, is never taken for the one that it was.
+How many connections there may be is door.py's business.
 """
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -13,11 +14,9 @@ from aiohttp import web
 
 from broker.core.identity import PeerFacts, ProcessFacts
 from broker.core.policy.model import Policy
-from broker.server.peer import PeerError, PinnedPeer, executable_id, inspect, with_digest
+from broker.server.peer import PeerError, PinnedPeer, alive, executable_id, image_of, inspect, with_digest
 
-SILENT_S = 30.0
-CONNECTIONS_MAX = 4096
-SWEEP_EVERY_S = 2.0
+DIGESTS_KEPT = 64
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -36,11 +35,10 @@ class Connection:
 class Connections:
     """All connections of one listener that made a request."""
 
-    def __init__(self, *, boot: str, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, *, boot: str) -> None:
         self._boot = boot
-        self._monotonic_s = monotonic_s
         self._known: dict[object, Connection] = {}
-        self._silent_since: dict[object, float] = {}
+        self._digests: OrderedDict[tuple[int, ...], str] = OrderedDict()
 
     def of(self, request: web.Request) -> Connection:
         """The connection that a request came over; its peer is looked at again. Raises PeerError."""
@@ -48,10 +46,15 @@ class Connections:
         if transport is None:
             raise PeerError("the connection is gone")
         known = self._known.get(request.protocol)
-        if known is not None and executable_id(known.facts.process.pid) == known.facts.process.exe_id:
-            return known
-        if known is not None:  # the process runs another program now: look at all of it again
-            self._drop(request.protocol)
+        if known is not None:
+            process = known.facts.process
+            same = executable_id(process.pid) == process.exe_id
+            if not alive(known.pinned.pidfd):  # a child that holds the socket on is nobody we know
+                self._exited(request.protocol)
+                raise PeerError("the process that connected has exited")
+            if same:
+                return known
+            self.drop(request.protocol)  # it runs another program now: look at all of it again
         endpoint = transport.get_extra_info("socket")
         if not isinstance(endpoint, socket.socket) and not hasattr(endpoint, "getsockopt"):
             raise PeerError("the connection has no socket")
@@ -69,48 +72,47 @@ class Connections:
             facts = connection.pinned.facts
             wanted = replace(
                 facts,
-                process=_digested(facts.process, patterns),
-                ancestors=tuple(_digested(process, patterns) for process in facts.ancestors),
+                process=self._digested(facts.process, patterns),
+                ancestors=tuple(self._digested(process, patterns) for process in facts.ancestors),
             )
             connection.pinned = replace(connection.pinned, facts=wanted)
         return connection.facts
 
-    def cut(self, pid: int) -> None:
-        """Abort every connection whose process or ancestor is this one."""
-        for connection in list(self._known.values()):
-            if any(process.pid == pid for process in connection.facts.chain):
-                connection.transport.abort()
+    def spoke(self, protocol: object) -> bool:
+        """Whether a request of somebody known came over it."""
+        return protocol in self._known
 
-    def sweep(self, live: Iterable[object]) -> None:
-        """Forget closed connections, cut silent ones. `live` are the server's request handlers."""
-        now, alive = self._monotonic_s(), set(live)
-        for protocol in [key for key in self._known if key not in alive]:
-            self._drop(protocol)
-        silent = alive - self._known.keys()
-        self._silent_since = {key: self._silent_since.get(key, now) for key in silent}
-        for protocol, since in self._silent_since.items():
-            if now - since > SILENT_S or len(alive) > CONNECTIONS_MAX:
-                transport = getattr(protocol, "transport", None)
-                if isinstance(transport, asyncio.Transport):
-                    transport.abort()
-
-    def close(self) -> None:
-        for protocol in list(self._known):
-            self._drop(protocol)
-
-    def _exited(self, protocol: object) -> None:
-        known = self._known.get(protocol)
-        if known is not None:
-            known.transport.abort()
-            self._drop(protocol)
-
-    def _drop(self, protocol: object) -> None:
+    def drop(self, protocol: object) -> None:
+        """Forget a connection that was closed."""
         known = self._known.pop(protocol, None)
         if known is not None:
             asyncio.get_running_loop().remove_reader(known.pinned.pidfd)
             known.pinned.close()
 
+    def close(self) -> None:
+        for protocol in list(self._known):
+            self.drop(protocol)
 
-def _digested(process: ProcessFacts, patterns: list[str]) -> ProcessFacts:
-    wanted = process.exe is not None and any(fnmatchcase(process.exe, pattern) for pattern in patterns)
-    return with_digest(process) if wanted else process
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _exited(self, protocol: object) -> None:
+        known = self._known.get(protocol)
+        if known is not None:
+            known.transport.abort()
+            self.drop(protocol)
+
+    def _digested(self, process: ProcessFacts, patterns: list[str]) -> ProcessFacts:
+        """Reading a whole executable takes its time, so each is read once as long as it stays what it is."""
+        if process.exe is None or not any(fnmatchcase(process.exe, pattern) for pattern in patterns):
+            return process
+        image = image_of(process.pid)
+        known = None if image is None else self._digests.get(image)
+        if known is not None:
+            return replace(process, exe_sha256=known)
+        digested = with_digest(process)
+        if image is not None and image == image_of(process.pid) and digested.exe_sha256 is not None:
+            self._digests[image] = digested.exe_sha256
+            while len(self._digests) > DIGESTS_KEPT:
+                self._digests.popitem(last=False)
+        return digested

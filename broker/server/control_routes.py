@@ -7,21 +7,19 @@ control session. Who asks and what was signed is checked here; the Office does w
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from aiohttp import web
 
-from broker.contract.statements import control_bytes, statement_bytes
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core.identity import UNIDENTIFIED, PeerFacts, identify
+from broker.core.identity import PeerFacts
 from broker.ports import PolicySource
 from broker.server import faults
+from broker.server.admission import Admission, Need
 from broker.server.challenges import NONCE_S, Challenges
-from broker.server.connections import Connections
+from broker.server.connections import Connection, Connections
 from broker.server.events import EventHub, TooManyListenersError
 from broker.server.faults import ControlError
 from broker.server.office import Office, Signed
-from broker.server.peer import PeerError
 from broker.server.sessions import SessionRegistry
 from broker.server.shapes import ShapeError, UnreadableError, decoded, read_body
 
@@ -29,24 +27,22 @@ BODY_MAX = 1 << 18
 READ_S = 30.0
 
 
-class Need(StrEnum):
-    """What a route asks of its caller, beyond not being an agent."""
-
-    NOTHING = "nothing"
-    OPEN = "open"  # an agent may look too
-    SESSION = "session"  # a control session
-    SIGNATURE = "signature"  # a statement signed for this very verb
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """A request on control.sock after its caller was looked at."""
 
     request: web.Request
-    peer: PeerFacts
-    process: Hashable
+    connection: Connection
     document: JsonObject
     signed: Signed | None = None
+
+    @property
+    def peer(self) -> PeerFacts:
+        return self.connection.facts
+
+    @property
+    def process(self) -> Hashable:
+        return self.peer.process.key
 
     @property
     def name(self) -> str:
@@ -78,15 +74,19 @@ class ControlApi:
         policies: PolicySource,
         challenges: Challenges,
         hub: EventHub,
+        tasks: asyncio.TaskGroup,
         now_ms: Callable[[], int],
+        read_s: float = READ_S,
     ) -> None:
         self._office = office
-        self._connections = connections
-        self._sessions = sessions
-        self._policies = policies
         self._challenges = challenges
         self._hub = hub
+        self._tasks = tasks
         self._now_ms = now_ms
+        self._read_s = read_s
+        self._admission = Admission(
+            office=office, connections=connections, sessions=sessions, policies=policies, challenges=challenges
+        )
 
     def table(self) -> list[Route]:
         """Every route but the event feed, with what it needs."""
@@ -130,10 +130,10 @@ class ControlApi:
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events, resumed by Last-Event-ID."""
-        self._look_at(request, Need.NOTHING)
+        self._admit(request, Need.NOTHING, "/v1/events")
         last = request.headers.get("last-event-id", "")
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-store"})
-        feed = self._hub.listen(int(last) if last.isdecimal() else None)
+        feed = self._hub.listen(int(last[:18]) if last.isascii() and last.isdecimal() else None)
         try:
             first = await anext(feed)
             await response.prepare(request)
@@ -148,68 +148,65 @@ class ControlApi:
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
-            peer = self._look_at(request, route.need)
-            process = peer.process.key
-            if route.need is Need.SESSION and self._challenges.session(process) is None:
-                raise ControlError(
-                    "control_session_required", "This is sealed. Open a control session with the approver key first."
-                )
+            connection = self._admit(request, route.need, route.path)
             document = await self._read(request, route)
-            signed = self._verify(document, route, process) if route.need is Need.SIGNATURE else None
-            asking = Asking(request=request, peer=peer, process=process, document=document, signed=signed)
-            return faults.json_answer(await route.handler(asking))
+            try:
+                signed = None
+                if route.need is Need.SIGNATURE:
+                    signed = self._admission.signed(document, route.verb or "", connection.facts.process.key)
+                asking = Asking(request=request, connection=connection, document=document, signed=signed)
+                if route.method == "GET":
+                    return faults.json_answer(await route.handler(asking))
+                return faults.json_answer(await self._to_its_end(route.handler(asking)))
+            except ControlError as error:
+                self._admission.record(error, route.path, request)
+                raise
 
         return handle
 
-    def _look_at(self, request: web.Request, need: Need) -> PeerFacts:
-        """Who asks; an agent's session, or anything that an agent started, is refused."""
+    def _admit(self, request: web.Request, need: Need, path: str) -> Connection:
         try:
-            peer = self._connections.of(request).facts
-        except PeerError as cause:
-            raise ControlError("agent_session", f"It can't be told who asks: {cause}.") from None
-        if need is Need.OPEN:
-            return peer
-        caller = identify(peer, agents=self._policies.current().agents, holders=self._sessions.holders)
-        if caller.agent != UNIDENTIFIED or any(process.key in self._sessions.holders for process in peer.chain):
-            self._office.refused_agent(caller.agent, request.path)
-            raise ControlError("agent_session", "An agent's session decides nothing and changes nothing.")
-        return peer
+            return self._admission.admit(request, need)
+        except ControlError as error:
+            self._admission.record(error, path, request)
+            raise
+
+    async def _to_its_end(self, work: Awaitable[JsonValue]) -> JsonValue:
+        """Do it whole even where the client hangs up half-way: a lock that was begun is a lock."""
+        outcome: asyncio.Future[JsonValue] = asyncio.get_running_loop().create_future()
+
+        async def do() -> None:
+            try:
+                value = await work
+            except Exception as fault:  # noqa: BLE001 - it is the client's answer, and must not end the daemon
+                if not outcome.done():
+                    outcome.set_exception(fault)
+            else:
+                if not outcome.done():
+                    outcome.set_result(value)
+            finally:
+                outcome.cancel()
+
+        self._tasks.create_task(do())
+        return await outcome
 
     async def _read(self, request: web.Request, route: Route) -> JsonObject:
         try:
-            async with asyncio.timeout(READ_S):
+            async with asyncio.timeout(self._read_s):
                 raw = await request.read()
-            return read_body(raw, route.schema, max_bytes=BODY_MAX)
-        except (UnreadableError, TimeoutError) as cause:
-            raise ControlError("unreadable", f"The body can't be read: {cause}.") from None
+        except TimeoutError:
+            raise ControlError("unreadable", "The body can't be read: it did not arrive in time.") from None
         except web.HTTPRequestEntityTooLarge:
-            raise ControlError("limit", f"The body is larger than {BODY_MAX} bytes.") from None
+            raise _too_large() from None
+        if len(raw) > BODY_MAX:
+            raise _too_large()
+        try:
+            return read_body(raw, route.schema, max_bytes=BODY_MAX)
+        except UnreadableError as cause:
+            raise ControlError("unreadable", f"The body can't be read: {cause}.") from None
         except ShapeError as cause:
             told: list[JsonValue] = [fault.to_json() for fault in cause.faults]
             raise ControlError("schema", "The body breaks the schema.", faults=told) from None
-
-    def _verify(self, document: JsonObject, route: Route, process: Hashable) -> Signed:
-        statement = document.get("statement")
-        if not isinstance(statement, dict) or "signature" not in document:
-            raise ControlError("unsigned", "This verb needs a statement signed by an approver.")
-        verb, params = str(statement["verb"]), statement["params"]
-        family = (route.verb or "").removesuffix("*")
-        if not (verb == route.verb or (family.endswith(".") and verb.startswith(family))):
-            raise ControlError("changed", f"The statement is signed for {verb}, not for this verb.")
-        if statement["log_id"] != self._office.log_id or statement["vault_term"] != self._office.term:
-            raise ControlError("changed", "The statement was signed for another log or vault term.")
-        if not self._challenges.use(str(statement["nonce"]), process):
-            raise ControlError("stale_nonce", "The statement's nonce is used up, expired or another process's.")
-        key_id = self._office.key_of(statement_bytes(statement), decoded(document, "signature"))
-        if key_id is None:
-            raise ControlError("bad_signature", "No enrolled approver key made this signature.")
-        secret = document.get("secret")
-        return Signed(
-            verb=verb,
-            params=params if isinstance(params, dict) else {},
-            key_id=key_id,
-            secret=secret if isinstance(secret, dict) else {},
-        )
 
     async def _status(self, _: Asking) -> JsonValue:
         return await self._office.status()
@@ -224,15 +221,11 @@ class ControlApi:
         }
 
     async def _open_session(self, asking: Asking) -> JsonValue:
-        nonce = str(asking.document["nonce"])
-        if not self._challenges.use(nonce, asking.process):
-            raise ControlError("stale_nonce", "The nonce is used up, expired or another process's.")
-        message = control_bytes({"nonce": nonce, "pid": asking.peer.process.pid, "log_id": self._office.log_id})
-        key_id = self._office.key_of(message, decoded(asking.document, "signature"))
-        if key_id is None:
-            raise ControlError("bad_signature", "No enrolled approver key made this signature.")
-        self._challenges.open(asking.process, key_id)
-        await self._office.session_opened(key_id, asking.peer.process.pid)
+        key_id, term = self._admission.opened(asking.document, asking.connection), self._office.term
+        await self._office.session_opened(key_id, asking.peer.process.pid)  # on record before it is of use
+        if self._office.term != term:
+            raise ControlError("vault_locked", "The vault was locked meanwhile. A human has to run: doorward unlock")
+        self._challenges.open(asking.process, key_id, asking.connection.pinned.pidfd)
         return {"key_id": key_id, "opened": True}
 
     async def _unlock(self, asking: Asking) -> JsonValue:
@@ -246,8 +239,8 @@ class ControlApi:
 
     async def _decide(self, asking: Asking) -> JsonValue:
         document = asking.document
-        if document["decision"] == "approve" and self._challenges.session(asking.process) is None:
-            raise ControlError("control_session_required", "Open a control session and look at the card first.")
+        if document["decision"] == "approve":
+            self._admission.require_session(asking.process)
         return await self._office.decide(asking.name, document, asking.process)
 
     async def _revoke(self, asking: Asking) -> JsonValue:
@@ -318,7 +311,7 @@ async def control_errors(
         told: list[JsonValue] = [fault.to_json() for fault in cause.faults]
         return faults.control_answer(ControlError("schema", "The body breaks the schema.", faults=told))
     except web.HTTPException as error:
-        code = "unknown" if error.status == 404 else "schema"
+        code = "unknown" if error.status in {404, 405} else "schema"
         return faults.control_answer(ControlError(code, f"There is no {request.method} {request.path} here."))
     except Exception:  # noqa: BLE001 - a fault of ours must not reach a client as a traceback
         faults.LOG.exception("control request failed", extra={"route": request.path})
@@ -330,6 +323,10 @@ def _route(
 ) -> Route:
     shape = "statement" if need is Need.SIGNATURE else schema
     return Route(method=method, path=path, need=need, schema=shape, handler=handler, verb=verb)
+
+
+def _too_large() -> ControlError:
+    return ControlError("limit", f"The body is larger than {BODY_MAX} bytes.", status=413)
 
 
 def _signed(asking: Asking) -> Signed:

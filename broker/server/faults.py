@@ -7,7 +7,7 @@ import logging
 
 from aiohttp import web
 
-from broker.contract.reasons import Category, Retry
+from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject, JsonValue, dump
 from broker.core import reply
@@ -43,9 +43,13 @@ CONTROL_STATUS = {
 class ControlError(Exception):
     """A control verb that was not done. `code` is stable; the message says what to do."""
 
-    def __init__(self, code: str, message: str, **more: JsonValue) -> None:
+    def __init__(
+        self, code: str, message: str, *, status: int | None = None, recorded: bool = False, **more: JsonValue
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.recorded = recorded  # the audit log has it already
+        self.status = CONTROL_STATUS[code] if status is None else status
         self.more = more
 
 
@@ -76,7 +80,7 @@ def refused(refusal: Refusal, *, correlation_id: str | None = None) -> JsonObjec
 
 def control_answer(error: ControlError) -> web.Response:
     detail: dict[str, JsonValue] = {"code": error.code, "message": str(error), **error.more}
-    return json_answer({"error": detail}, status=CONTROL_STATUS[error.code])
+    return json_answer({"error": detail}, status=error.status)
 
 
 def unreadable(why: str) -> Refusal:
@@ -139,6 +143,34 @@ def internal() -> Refusal:
     )
 
 
+def broken(correlation_id: str, *, sent: bool) -> JsonObject:
+    """A request that a fault of ours ended: what is known of the far side is told all the same."""
+    refusal = Refusal(
+        category=Category.BROKER_UNAVAILABLE,
+        code="internal",
+        retry=Retry.RECONCILE_FIRST if sent else Retry.AFTER_HUMAN,
+        message="The broker met a fault of its own after the request may have been sent; it may have happened."
+        if sent
+        else "The broker met a fault of its own; nothing was sent. A human has to run: doorward doctor",
+        remote_effect=RemoteEffect.UNKNOWN if sent else RemoteEffect.NONE,
+    )
+    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
+
+
+def still_running(correlation_id: str, message: str) -> JsonObject:
+    """What was sent and has not ended: nobody knows yet what it did."""
+    refusal = Refusal(
+        category=Category.OUTCOME_UNKNOWN,
+        code="still_running",
+        retry=Retry.AFTER_DELAY,
+        retry_after_s=2,
+        message=message,
+        remote_effect=RemoteEffect.UNKNOWN,
+        next_command=f"doorward result {correlation_id}",
+    )
+    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
+
+
 def shutting_down() -> Refusal:
     return Refusal(
         category=Category.BROKER_UNAVAILABLE,
@@ -151,3 +183,17 @@ def shutting_down() -> Refusal:
 
 def _cut(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 2] + " …"
+
+
+def _turned_away(status: str, value: JsonObject) -> bytes:
+    """A whole HTTP answer for who is let in no further than to be told so."""
+    body = dump(value)
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + body
+
+
+TOO_MANY_AGENTS = _turned_away("503 Service Unavailable", refused(overloaded()))
+TOO_MANY_HUMANS = _turned_away(
+    "429 Too Many Requests",
+    {"error": {"code": "limit", "message": "There are as many connections as the broker takes. Try again."}},
+)

@@ -18,6 +18,17 @@ class Signed:
     secret: Mapping[str, JsonValue]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A request that was refused for who asked or what was signed. `route` is ours, never the caller's text."""
+
+    code: str
+    route: str
+    agent: str | None = None
+    pid: int | None = None
+    exe: str | None = None
+
+
 class Office(Protocol):
     """Every method raises faults.ControlError where it can't be done."""
 
@@ -29,7 +40,10 @@ class Office(Protocol):
         """The id of the enrolled approver key that signed; raises vault_locked where that can't be told."""
         ...
 
-    def refused_agent(self, agent: str, path: str) -> None: ...
+    def refused(self, refused: Refused) -> None:
+        """Record a refusal; never raises."""
+        ...
+
     def openapi(self) -> JsonObject: ...
     async def status(self) -> JsonObject: ...
     async def session_opened(self, key_id: str, pid: int) -> None: ...

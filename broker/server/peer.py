@@ -1,10 +1,11 @@
 """The process behind a connection, from the kernel and never from the client's word (Linux).
 
 Taken by SO_PEERPIDFD where the kernel has it (6.5), else by SO_PEERCRED and pidfd_open, which can name a process that
-was recycled in between; `PEERPIDFD_WORKS` tells which, and `doorward doctor` says so. A peer that is gone, or lives
+was recycled in between; `peerpidfd_works` tells which, and `doorward doctor` says so. A peer that is gone, or lives
 outside this process's pid namespace, is refused.
 """
 
+import errno
 import hashlib
 import os
 import select
@@ -13,6 +14,7 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from broker.core.identity import PeerFacts, ProcessFacts
 
@@ -23,6 +25,12 @@ ARGV_BYTES = 16_384
 
 class PeerError(Exception):
     """The peer can't be told. The message names the remedy."""
+
+
+class Endpoint(Protocol):
+    """The daemon's end of a connection: a socket, or what an event loop shows of one."""
+
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +49,18 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def inspect(connection: socket.socket, *, boot: str) -> PinnedPeer:
+def peerpidfd_works() -> bool:
+    """Whether this kernel pins the peer of a connection by itself; else a recycled pid can mislead (see `doctor`)."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        try:
+            os.close(_pinned_by_kernel(ours))
+        except OSError:
+            return False
+    return True
+
+
+def inspect(connection: Endpoint, *, boot: str) -> PinnedPeer:
     """The process that connected, and its ancestors. Raises PeerError."""
     pidfd = _peer_pidfd(connection)
     try:
@@ -56,6 +75,11 @@ def inspect(connection: socket.socket, *, boot: str) -> PinnedPeer:
     except BaseException:
         os.close(pidfd)
         raise
+
+
+def nobody_behind(process: ProcessFacts) -> PeerFacts:
+    """Facts of no connection at all, for explaining what a policy would say to a name."""
+    return PeerFacts(process=process, ancestors=(), boot_id="")
 
 
 def alive(pidfd: int) -> bool:
@@ -90,6 +114,15 @@ def executable_id(pid: int) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino)
 
 
+def image_of(pid: int) -> tuple[int, ...] | None:
+    """Names the content of what a process runs: another file, size or time of change is another image."""
+    try:
+        status = Path(f"/proc/{pid}/exe").stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
 def with_digest(process: ProcessFacts) -> ProcessFacts:
     """The same process with the SHA-256 of its executable, where that can be read."""
     try:
@@ -99,20 +132,28 @@ def with_digest(process: ProcessFacts) -> ProcessFacts:
         return process
 
 
-def _peer_pidfd(connection: socket.socket) -> int:
+def _peer_pidfd(connection: Endpoint) -> int:
     try:
-        raw = connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD, 4)
+        pidfd = _pinned_by_kernel(connection)
     except OSError as cause:
-        return _fallback_pidfd(connection, cause)
-    pidfd: int = struct.unpack("=i", raw)[0]
-    os.set_inheritable(pidfd, False)  # noqa: FBT003 - positional-only
+        if cause.errno == errno.ENOPROTOOPT:
+            return _fallback_pidfd(connection, cause)
+        # Some kernels answer so for a peer that is gone: its pid may name somebody else by now.
+        raise PeerError("the process that connected has exited") from cause
     if not alive(pidfd):
         os.close(pidfd)
         raise PeerError("the process that connected has exited")
     return pidfd
 
 
-def _fallback_pidfd(connection: socket.socket, cause: OSError) -> int:
+def _pinned_by_kernel(connection: Endpoint) -> int:
+    """Raises OSError; with ENOPROTOOPT where the kernel is older than 6.5."""
+    pidfd: int = struct.unpack("=i", connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD, 4))[0]
+    os.set_inheritable(pidfd, False)  # noqa: FBT003 - positional-only
+    return pidfd
+
+
+def _fallback_pidfd(connection: Endpoint, cause: OSError) -> int:
     """Before Linux 6.5: the pid may have been recycled between connect and here, which is said in `doctor`."""
     pid: int = struct.unpack("=iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
     if pid <= 0:

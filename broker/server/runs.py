@@ -1,6 +1,7 @@
 """Actions under way: who may ask for which result, what a poll is told, and repeats that find the first run.
 
 A run goes on when its client hangs up; its result is kept for a day within bounds, for the anchor that asked alone.
+A run that fails ends with an honest envelope, and alone.
 """
 
 import asyncio
@@ -10,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from broker.contract.wire import JsonObject, dump
+from broker.server import faults
 
 KEPT_RESULTS = 2000
 KEPT_BYTES = 32 << 20
 KEPT_S = 24 * 3600.0
 RUNS_MAX = 10_000
+WAITING_BYTES_MAX = 128 << 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -23,6 +26,7 @@ class Run:
 
     correlation_id: str
     anchor_id: str
+    weight: int
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     moved: asyncio.Event = field(default_factory=asyncio.Event)  # pulsed: set and cleared at once
     pending: JsonObject | None = None
@@ -33,10 +37,22 @@ class Run:
     claim: tuple[str, str] | None = None
     digest: str = ""
     parent: "Run | None" = None  # a reconcile waits for its read-back
+    task: "asyncio.Task[None] | None" = None
+
+    @property
+    def answer(self) -> JsonObject | None:
+        """The envelope once it ended, whatever it ended with."""
+        if self.envelope is None and self.ended.is_set():
+            return faults.broken(self.correlation_id, sent=self.sent)
+        return self.envelope
 
 
 class Overloaded(Exception):  # noqa: N818 - it names the state that the agent is told of
     """More runs under way than this daemon takes."""
+
+
+class Stopping(Exception):  # noqa: N818 - likewise
+    """The daemon takes nothing new any more."""
 
 
 class RunTable:
@@ -47,9 +63,11 @@ class RunTable:
         self._monotonic_s = monotonic_s
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._claims: dict[tuple[str, str], Run] = {}
-        self._active = 0
+        self._active: set[Run] = set()
+        self._weight = 0
         self._per_anchor: Counter[str] = Counter()
         self._bytes = 0
+        self._stopping = False
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -60,30 +78,48 @@ class RunTable:
         work: Callable[[], Awaitable[JsonObject]],
         *,
         parent: str | None = None,
+        weight: int = 0,
     ) -> Run:
-        """Begin a run that outlives its client. What it waits for, its parent waits for. Raises Overloaded."""
-        if self._active >= RUNS_MAX:
+        """Begin a run that outlives its client. What it waits for, its parent waits for.
+
+        `weight` is how many bytes of the request it keeps. Raises Overloaded or Stopping.
+        """
+        above = self._runs.get(parent or "")
+        if self._stopping and above is None:  # what began before may still do its part
+            raise Stopping
+        if len(self._active) >= RUNS_MAX or self._weight + weight > WAITING_BYTES_MAX:
             raise Overloaded
         run = self._runs[correlation_id] = Run(
-            correlation_id=correlation_id, anchor_id=anchor_id, parent=self._runs.get(parent or "")
+            correlation_id=correlation_id, anchor_id=anchor_id, weight=weight, parent=above
         )
-        self._active += 1
+        self._active.add(run)
+        self._weight += weight
         self._per_anchor[anchor_id] += 1
         self._idle.clear()
-        self._tasks.create_task(self._finish(run, work))
+        run.task = self._tasks.create_task(self._finish(run, work))
         return run
 
-    async def wait(self, run: Run, wait_s: float) -> JsonObject:
-        """The result; or, where a human has not answered within `wait_s`, the pending envelope."""
+    async def wait(self, run: Run, wait_s: float, *, for_work: bool = True) -> JsonObject:
+        """The result. Where a human has not answered within `wait_s`, the pending envelope.
+
+        What was sent is waited for to its end, but not by who only asks how far it is (`for_work` false).
+        """
         deadline_s = self._monotonic_s() + wait_s
-        while run.envelope is None:
+        while (answer := run.answer) is None:
             left_s = deadline_s - self._monotonic_s()
             if left_s <= 0 and run.pending is not None:
                 return run.pending
+            if left_s <= 0 and run.sent and not for_work:
+                return faults.still_running(run.correlation_id, "It was sent and has no answer yet. Ask again.")
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s if left_s > 0 else None):
                     await run.moved.wait()
-        return run.envelope
+        return answer
+
+    async def withdrawable(self, run: Run) -> None:
+        """Return once it waits for a human, was sent, or ended: what comes before takes moments."""
+        while run.answer is None and run.pending is None and not run.sent:
+            await run.moved.wait()
 
     def find(self, correlation_id: str, anchor_id: str) -> Run | None:
         """A run, for the anchor that asked for it and nobody else."""
@@ -95,12 +131,23 @@ class RunTable:
         run = self._runs.get(correlation_id)
         return run is not None and run.sent
 
+    def stop_taking(self) -> None:
+        """From now on nothing new begins."""
+        self._stopping = True
+
     async def idle(self) -> None:
         await self._idle.wait()
 
+    def abandon(self) -> int:
+        """Cancel what is still under way; a restart finds it in doubt. Returns how many there were."""
+        for run in self._active:
+            if run.task is not None:
+                run.task.cancel()
+        return len(self._active)
+
     @property
     def active(self) -> int:
-        return self._active
+        return len(self._active)
 
     def active_of(self, anchor_id: str) -> int:
         """How many runs of one anchor are under way."""
@@ -130,6 +177,7 @@ class RunTable:
         while run is not None:
             run.sent = True
             run.pending = None
+            _pulse(run.moved)
             run = run.parent
 
     async def result(self, correlation_id: str) -> JsonObject | None:
@@ -141,28 +189,37 @@ class RunTable:
 
     async def _finish(self, run: Run, work: Callable[[], Awaitable[JsonObject]]) -> None:
         try:
-            run.envelope = await work()
+            envelope = await work()
+            run.size = len(dump(envelope))
+            run.envelope = envelope
+        except Exception:  # noqa: BLE001 - a run that fails must not take the other tasks of the daemon with it
+            faults.LOG.exception("a run failed", extra={"correlation_id": run.correlation_id})
+            run.envelope = faults.broken(run.correlation_id, sent=run.sent)
         finally:
-            run.size = len(dump(run.envelope)) if run.envelope is not None else 0
-            run.ended_at_s = self._monotonic_s()
-            run.ended.set()
-            _pulse(run.moved)
-            self._bytes += run.size
-            self._active -= 1
-            self._per_anchor[run.anchor_id] -= 1
-            if self._per_anchor[run.anchor_id] <= 0:
-                del self._per_anchor[run.anchor_id]
-            if run.claim is not None:
-                self._claims.pop(run.claim, None)
-            if self._active == 0:
-                self._idle.set()
-            self._forget()
+            self._ended(run)
+
+    def _ended(self, run: Run) -> None:
+        run.ended_at_s = self._monotonic_s()
+        run.ended.set()
+        _pulse(run.moved)
+        run.task = None
+        self._bytes += run.size
+        self._weight -= run.weight
+        self._active.discard(run)
+        self._per_anchor[run.anchor_id] -= 1
+        if self._per_anchor[run.anchor_id] <= 0:
+            del self._per_anchor[run.anchor_id]
+        if run.claim is not None:
+            self._claims.pop(run.claim, None)
+        if not self._active:
+            self._idle.set()
+        self._forget()
 
     def _forget(self) -> None:
         """Drop the oldest results past the bounds; runs under way are never dropped."""
         horizon = self._monotonic_s() - KEPT_S
         for key, run in list(self._runs.items()):
-            within = len(self._runs) - self._active <= KEPT_RESULTS and self._bytes <= KEPT_BYTES
+            within = len(self._runs) - len(self._active) <= KEPT_RESULTS and self._bytes <= KEPT_BYTES
             if within and (not run.ended.is_set() or run.ended_at_s > horizon):
                 break
             if run.ended.is_set():

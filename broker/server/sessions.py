@@ -7,7 +7,8 @@ with it. Nothing is kept for a later process.
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -24,6 +25,7 @@ from broker.server.peer import alive, executable_id, open_process
 
 SESSIONS_MAX = 4096
 LABEL_LIMIT = 200
+MUTES_KEPT = 1000
 
 
 class Ended(StrEnum):
@@ -32,6 +34,7 @@ class Ended(StrEnum):
     LOCKED = "locked"
     FROZEN = "frozen"
     STOPPED = "stopped"
+    WIDENED = "widened"  # it spans more from now on than a human was shown
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -72,23 +75,30 @@ class SessionRegistry:
         self._by_id: dict[str, Session] = {}
         self._by_key: dict[tuple[int, int, int], Session] = {}
         self._trees: dict[tuple[int, int, int], int] = {}  # launchers of `doorward run`, by their pidfds
+        self._holders: dict[tuple[int, int, int], Span] = {}
+        self._mutes: OrderedDict[Hashable, str] = OrderedDict()  # by program: a new process of it is no way round
         self.frozen = False
 
     @property
     def holders(self) -> Mapping[tuple[int, int, int], Span]:
         """Which processes hold a session, and what it spans."""
-        held = {key: session.span for key, session in self._by_key.items()}
-        return held | dict.fromkeys(self._trees, Span.TREE)
+        return self._holders
 
     def declare_tree(self, process: ProcessFacts) -> bool:
         """From now on this process and all that it starts are one session; it outlives a lock, its grants do not."""
         if process.key in self._trees:
             return True
+        if len(self._trees) >= SESSIONS_MAX:
+            return False
         pidfd = open_process(process.pid, start_ticks=process.start_ticks, inode=process.inode)
-        if pidfd is None or len(self._trees) >= SESSIONS_MAX:
+        if pidfd is None:
             return False
         self._trees[process.key] = pidfd
+        self._holders[process.key] = Span.TREE
         asyncio.get_running_loop().add_reader(pidfd, self._forget_tree, process.key)
+        narrower = self._by_key.get(process.key)
+        if narrower is not None and narrower.span is not Span.TREE:
+            self.end(narrower.id, Ended.WIDENED)
         return True
 
     def open(self, caller: Caller) -> SessionView | Refusal:
@@ -99,8 +109,9 @@ class SessionRegistry:
         key = caller.anchor_process.key
         session = self._by_key.get(key)
         if session is None:
-            pidfd = open_process(key[0], start_ticks=key[1], inode=key[2])
-            if pidfd is None or len(self._by_id) >= SESSIONS_MAX:
+            full = len(self._by_id) >= SESSIONS_MAX
+            pidfd = None if full else open_process(key[0], start_ticks=key[1], inode=key[2])
+            if pidfd is None:
                 return session_ended()
             session = self._make(caller, span, label, pidfd)
         elif not alive(session.pidfd):
@@ -160,7 +171,7 @@ class SessionRegistry:
         session = self._by_id.pop(session_id, None)
         if session is None:
             return False
-        self._by_key.pop(session.caller.anchor_process.key, None)
+        self._let_go(session.caller.anchor_process.key)
         asyncio.get_running_loop().remove_reader(session.pidfd)
         os.close(session.pidfd)
         self._post(EventName.SESSION_ENDED, session, {"why": why.value, "grants": len(session.grants)})
@@ -183,12 +194,37 @@ class SessionRegistry:
         if pidfd is not None:
             asyncio.get_running_loop().remove_reader(pidfd)
             os.close(pidfd)
+        session = self._by_key.get(key)
+        if session is None:
+            self._holders.pop(key, None)
+        else:
+            self._holders[key] = session.span
+
+    def _let_go(self, key: tuple[int, int, int]) -> None:
+        self._by_key.pop(key, None)
+        if key not in self._trees:
+            self._holders.pop(key, None)
 
     def mute(self, session_id: str, reason: str) -> bool:
-        return self._set_muted(session_id, reason, EventName.SESSION_MUTED)
+        """Show no card of the session any more, nor of another process of the same program and user."""
+        session = self._by_id.get(session_id)
+        if session is None:
+            return False
+        program = _program(session)
+        self._mutes[program] = reason
+        while len(self._mutes) > MUTES_KEPT:
+            self._mutes.popitem(last=False)
+        self._set_muted(program, reason, EventName.SESSION_MUTED)
+        return True
 
     def unmute(self, session_id: str) -> bool:
-        return self._set_muted(session_id, None, EventName.SESSION_UNMUTED)
+        session = self._by_id.get(session_id)
+        if session is None:
+            return False
+        program = _program(session)
+        self._mutes.pop(program, None)
+        self._set_muted(program, None, EventName.SESSION_UNMUTED)
+        return True
 
     def drop_grants(self, *, credential: str | None = None, grant_id: str | None = None) -> int:
         """End grants: all of them, those of one credential, or one by its id."""
@@ -235,8 +271,10 @@ class SessionRegistry:
             label=None if label is None else label[:LABEL_LIMIT],
             exe_id=caller.anchor_process.exe_id,
         )
+        session.muted = self._mutes.get(_program(session))
         self._by_id[session.id] = session
         self._by_key[caller.anchor_process.key] = session
+        self._holders.setdefault(caller.anchor_process.key, span)
         asyncio.get_running_loop().add_reader(pidfd, self.end, session.id, Ended.EXITED)
         self._post(
             EventName.SESSION_OPENED,
@@ -256,21 +294,23 @@ class SessionRegistry:
         session.exe_id = caller.anchor_process.exe_id
         session.caller = caller
 
-    def _set_muted(self, session_id: str, reason: str | None, name: EventName) -> bool:
-        session = self._by_id.get(session_id)
-        if session is None:
-            return False
-        if session.muted != reason:
-            session.muted = reason
-            self._post(name, session, {"why": reason})
-            self._changed(session_id, "muted")
-        return True
+    def _set_muted(self, program: Hashable, reason: str | None, name: EventName) -> None:
+        for session in self._by_id.values():
+            if _program(session) == program and session.muted != reason:
+                session.muted = reason
+                self._post(name, session, {"why": reason})
+                self._changed(session.id, "muted")
 
     def _post(self, name: EventName, session: Session, fields: JsonObject) -> None:
         try:
             self._audit.post(AuditEvent(name=name, at_ms=self._clock.now_ms(), session_id=session.id, fields=fields))
         except AuditUnwritable:
             return  # a session still has to end when the log is dead; nothing runs then anyway
+
+
+def _program(session: Session) -> Hashable:
+    program = session.caller.program
+    return (program.uid, program.exe_id or program.exe)
 
 
 def _view(session: Session) -> SessionView:

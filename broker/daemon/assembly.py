@@ -1,0 +1,275 @@
+"""Builds every object of the daemon once, in reading order; the only place that knows them all."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from aiohttp import web
+
+from broker.approvals.desk import Desk
+from broker.audit.pin import AuditPaths, Pin
+from broker.audit.writer import AuditWriter
+from broker.client.places import Places
+from broker.contract.openapi import document
+from broker.contract.schemas import UnknownSchemaError, schema
+from broker.contract.wire import JsonObject
+from broker.core.approval import Happening
+from broker.daemon.clocks import SystemClock
+from broker.daemon.custody import Custody
+from broker.daemon.engine import PipelineEngine
+from broker.daemon.journal import Journal
+from broker.daemon.office import DaemonOffice
+from broker.daemon.premises import Premises
+from broker.daemon.refusals import Refusals
+from broker.daemon.rulebook import Rulebook
+from broker.executors.https.client import HttpsExecutor
+from broker.operations.ledger import LedgerStore
+from broker.operations.reconcile import Reconciler
+from broker.pipeline import Pipeline
+from broker.ports import AuditLog, Executor, Ledger
+from broker.server import faults
+from broker.server.agent_routes import AgentApi, envelopes
+from broker.server.challenges import Challenges
+from broker.server.connections import Connections
+from broker.server.control_routes import ControlApi, control_errors
+from broker.server.door import Door, DoorLimits
+from broker.server.events import EventHub
+from broker.server.peer import boot_id
+from broker.server.runs import RunTable
+from broker.server.sessions import Ended, SessionRegistry
+from broker.vault import Vault, verify
+
+CLIENT_MAX = 1 << 20
+IDLE_S = 75.0
+HANG_UP_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """Hooks for tests that put something between the pipeline and its ports. Production uses none."""
+
+    audit: Callable[[AuditLog], AuditLog] = lambda port: port
+    ledger: Callable[[Ledger], Ledger] = lambda port: port
+    executor: Callable[[Executor], Executor] = lambda port: port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One socket's server, its door, and the connections behind it."""
+
+    runner: web.AppRunner
+    door: Door
+    connections: Connections
+
+    async def close(self) -> None:
+        await self.runner.cleanup()
+        self.connections.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """A daemon that is built and not yet open."""
+
+    premises: Premises
+    office: DaemonOffice
+    agents: Listener
+    control: Listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stores:
+    """What is read from disk at the start."""
+
+    paths: AuditPaths
+    writer: AuditWriter
+    vault: Vault
+    ledger: LedgerStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _People:
+    """Who is there: their sessions, the cards that wait for a human, and what is told of both."""
+
+    hub: EventHub
+    challenges: Challenges
+    sessions: SessionRegistry
+    desk: Desk
+
+
+def program_version() -> str:
+    try:
+        return version("doorward")
+    except PackageNotFoundError:
+        return "0.0.0"
+
+
+async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, descriptors: int) -> House:
+    """Open the stores and put everything together. Raises AuditError, VaultError, LedgerError."""
+    clock = SystemClock()
+    stores = await asyncio.to_thread(_open, places, clock)
+    custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(stores.writer)
+    people = _people(stores, rulebook, journal, clock)
+    runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
+    executor = HttpsExecutor(
+        secrets=custody,
+        body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
+        version=program_version(),
+    )
+    pipeline = Pipeline(
+        policies=rulebook,
+        vault=custody,
+        sessions=people.sessions,
+        desk=people.desk,
+        executor=wiring.executor(executor),
+        audit=wiring.audit(journal),
+        ledger=wiring.ledger(stores.ledger),
+        runs=runs,
+        clock=clock,
+    )
+    engine = PipelineEngine(
+        pipeline=pipeline,
+        reconciler=Reconciler(ledger=stores.ledger, policies=rulebook, audit=journal, clock=clock),
+        ledger=stores.ledger,
+        runs=runs,
+        desk=people.desk,
+        sessions=people.sessions,
+        policies=rulebook,
+        vault=custody,
+        clock=clock,
+    )
+    premises = Premises(
+        places=places,
+        audit_paths=stores.paths,
+        pin=Pin.load(places.pin),
+        writer=stores.writer,
+        journal=journal,
+        vault=stores.vault,
+        custody=custody,
+        rulebook=rulebook,
+        ledger=stores.ledger,
+        executor=executor,
+        sessions=people.sessions,
+        desk=people.desk,
+        runs=runs,
+        hub=people.hub,
+        challenges=people.challenges,
+        refusals=Refusals(audit=journal, clock=clock),
+        engine=engine,
+        clock=clock,
+        version=program_version(),
+    )
+    return await _with_faces(premises, tasks, DoorLimits.within(descriptors))
+
+
+def _open(places: Places, clock: SystemClock) -> _Stores:
+    paths = AuditPaths(directory=places.audit, pin=places.pin, anchor=places.anchor_head, seeds=places.seeds)
+    return _Stores(
+        paths=paths,
+        writer=AuditWriter.open(paths, clock=clock.now_ms),
+        vault=Vault.open(places.vault),
+        ledger=LedgerStore(places.ledger, now_ms=clock.now_ms),
+    )
+
+
+def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: SystemClock) -> _People:
+    hub = EventHub()
+    challenges = Challenges(monotonic_s=clock.monotonic_s)
+
+    def on_session_end(session_id: str, why: Ended) -> None:
+        happening = {
+            Ended.LOCKED: Happening.LOCKED,
+            Ended.FROZEN: Happening.FROZEN,
+            Ended.STOPPED: Happening.STOPPING,
+        }.get(why, Happening.SESSION_ENDED)
+        desk.void(happening, session_id=session_id)
+
+    sessions = SessionRegistry(
+        audit=journal,
+        clock=clock,
+        policies=rulebook,
+        ended=on_session_end,
+        changed=lambda session_id, state: hub.publish("session", {"id": session_id, "state": state}),
+    )
+    desk = Desk(
+        audit=journal,
+        clock=clock,
+        log_id=stores.vault.log_id,
+        verify=lambda message, signature: verify(stores.vault.approver_keys(), message, signature),
+        present=lambda: hub.listeners > 0 or len(challenges) > 0,
+        changed=lambda card_id, state: hub.publish("approval", {"id": card_id, "state": state}),
+        mute=sessions.mute,
+    )
+    return _People(hub=hub, challenges=challenges, sessions=sessions, desk=desk)
+
+
+async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: DoorLimits) -> House:
+    at = premises
+    office = DaemonOffice(premises)
+    at_agents, at_control = (Connections(boot=boot_id()) for _ in range(2))
+    agent_api = AgentApi(
+        engine=at.engine,
+        connections=at_agents,
+        sessions=at.sessions,
+        runs=at.runs,
+        policies=at.rulebook,
+        vault=at.custody,
+        clock=at.clock,
+        version=at.version,
+        openapi=lambda: document("agent"),
+        schema=_schema,
+    )
+    control_api = ControlApi(
+        office=office,
+        connections=at_control,
+        sessions=at.sessions,
+        policies=at.rulebook,
+        challenges=at.challenges,
+        hub=at.hub,
+        tasks=tasks,
+        now_ms=at.clock.now_ms,
+    )
+    return House(
+        premises=premises,
+        office=office,
+        agents=await listener(
+            envelopes, agent_api.routes(), at_agents, limits, faults.TOO_MANY_AGENTS, at.clock.monotonic_s
+        ),
+        control=await listener(
+            control_errors, control_api.routes(), at_control, limits, faults.TOO_MANY_HUMANS, at.clock.monotonic_s
+        ),
+    )
+
+
+async def listener(
+    middleware: object,
+    routes: list[web.RouteDef],
+    connections: Connections,
+    limits: DoorLimits,
+    turned_away: bytes,
+    monotonic_s: Callable[[], float],
+) -> Listener:
+    """A server for one socket. Bodies are taken as they are: who compresses one is told that it can't be read."""
+    app = web.Application(client_max_size=CLIENT_MAX, middlewares=[middleware])  # type: ignore[list-item]  # aiohttp's own type is narrower than what it takes
+    app.add_routes(routes)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=HANG_UP_S,
+        keepalive_timeout=IDLE_S,
+        auto_decompress=False,
+    )
+    await runner.setup()
+    server = runner.server
+    if server is None:
+        raise TypeError("a runner that was set up has a server")
+    door = Door(server=server, connections=connections, turned_away=turned_away, limits=limits, monotonic_s=monotonic_s)
+    return Listener(runner=runner, door=door, connections=connections)
+
+
+def _schema(name: str) -> JsonObject | None:
+    try:
+        return schema(name)
+    except UnknownSchemaError:
+        return None

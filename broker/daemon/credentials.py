@@ -1,0 +1,217 @@
+"""The Office's credentials: added, rotated, rebound and removed at an approver's signed word.
+
+Values only ever go in. Each change is recorded with the key that signed it and with the vault's generation, so that an
+older vault that was put back is noticed; what was approved or connected under the former value ends.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from broker.contract.reasons import VaultState
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core.approval import Happening
+from broker.core.credential import (
+    Binding,
+    Credential,
+    CredentialError,
+    CredentialKind,
+    CredentialMeta,
+    make_secret,
+    parse_binding,
+)
+from broker.core.events import AuditEvent, EventName
+from broker.core.secret import Secret
+from broker.daemon.premises import Premises
+from broker.ports import AuditUnwritable
+from broker.server.faults import ControlError
+from broker.server.office import Signed
+from broker.server.sessions import Ended
+from broker.vault import Fault, VaultError
+
+T = TypeVar("T")
+
+
+class Credentials:
+    """The part of the Office that keeps credentials."""
+
+    def __init__(self, premises: Premises) -> None:
+        self._at = premises
+        self._turn = asyncio.Lock()  # whatever opens, closes or replaces what is open does so alone
+        self._warned: list[str] = []
+
+    async def credentials(self) -> JsonObject:
+        return {"credentials": [_meta_json(meta) for meta in self._of_vault(self._at.vault.credentials)]}
+
+    async def add_credential(self, signed: Signed) -> JsonObject:
+        params = signed.params
+        kind = CredentialKind(str(params["kind"]))
+        value, username = _value(kind, signed)
+        try:
+            secret = make_secret(
+                kind,
+                value,
+                username=username,
+                header=optional(params, "header"),
+                template=optional(params, "template"),
+            )
+            credential = Credential(name=str(params["name"]), bindings=_bindings(params), secret=secret)
+        except CredentialError as error:
+            raise ControlError("schema", str(error)) from None
+        meta = await self._vault_work(lambda: self._at.vault.add_credential(credential, now_ms=self._now()))
+        await self._credential_changed(EventName.CREDENTIAL_ADDED, meta, signed)
+        return _meta_json(meta)
+
+    async def rotate_credential(self, signed: Signed) -> JsonObject:
+        name = str(signed.params["name"])
+        value, username = _value(self._kind(name), signed)
+        meta = await self._vault_work(
+            lambda: self._at.vault.rotate_credential(name, value, now_ms=self._now(), username=username)
+        )
+        await self._credential_changed(EventName.CREDENTIAL_ROTATED, meta, signed)
+        return _meta_json(meta)
+
+    async def rebind_credential(self, signed: Signed) -> JsonObject:
+        name = str(signed.params["name"])
+        value, username = _value(self._kind(name), signed)
+        try:
+            bindings = _bindings(signed.params)
+        except CredentialError as error:
+            raise ControlError("schema", str(error)) from None
+        meta = await self._vault_work(
+            lambda: self._at.vault.rebind_credential(name, bindings, value, now_ms=self._now(), username=username)
+        )
+        await self._credential_changed(EventName.CREDENTIAL_ROTATED, meta, signed)
+        return _meta_json(meta)
+
+    async def remove_credential(self, signed: Signed) -> JsonObject:
+        name = str(signed.params["name"])
+        await self._vault_work(lambda: self._at.vault.remove_credential(name))
+        generation = self._at.vault.generation
+        await self._at.record(EventName.CREDENTIAL_REMOVED, credential=name, key=signed.key_id, generation=generation)
+        await self._drop(name)
+        return {"name": name, "removed": True}
+
+    async def _credential_changed(self, name: EventName, meta: CredentialMeta, signed: Signed) -> None:
+        await self._at.record(
+            name,
+            credential=meta.name,
+            kind=meta.kind.value,
+            origins=[binding.url for binding in meta.bindings],
+            version=meta.version,
+            key=signed.key_id,
+            generation=self._at.vault.generation,
+        )
+        await self._drop(meta.name)
+
+    async def _drop(self, name: str) -> None:
+        """What was approved or connected under the former value ends."""
+        at = self._at
+        at.desk.void(Happening.CREDENTIAL_CHANGED, credential=name)
+        at.sessions.drop_grants(credential=name)
+        await at.executor.close_credential(name)
+        at.changed()
+
+    def _bound(self) -> dict[str, tuple[str, ...]] | None:
+        if self._at.vault.state is not VaultState.READY:
+            return None
+        return {
+            meta.name: tuple(binding.url for binding in meta.bindings)
+            for meta in self._of_vault(self._at.vault.credentials)
+        }
+
+    def _kind(self, name: str) -> CredentialKind:
+        for meta in self._of_vault(self._at.vault.credentials):
+            if meta.name == name:
+                return meta.kind
+        raise ControlError("unknown", f"There is no credential {name!r}. See: doorward credential list")
+
+    def _close_down(self, happening: Happening, ended: Ended) -> None:
+        """At once and without waiting for anything: nothing runs any more, what waited ends."""
+        at = self._at
+        at.custody.forget()
+        at.challenges.close_all()
+        at.desk.void(happening)
+        at.sessions.end_all(ended)
+
+    def _now(self) -> int:
+        return self._at.clock.now_ms()
+
+    def _warn(self, what: str) -> None:
+        if what not in self._warned:
+            self._warned.append(what)
+
+    def _post(self, name: EventName, **fields: JsonValue) -> None:
+        with suppress(AuditUnwritable):  # what it tells of happened all the same
+            self._at.journal.post(AuditEvent(name=name, at_ms=self._now(), fields=fields))
+
+    def _of_vault(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except VaultError as error:
+            raise told(error) from None
+
+    async def _vault_work(self, write: Callable[[], T]) -> T:
+        """A durable change of the vault, off the event loop."""
+        try:
+            return await asyncio.to_thread(write)
+        except CredentialError as error:
+            raise ControlError("schema", str(error)) from None
+        except VaultError as error:
+            if error.fault is Fault.QUARANTINED:  # noticed just now: somebody else wrote to the file
+                self._close_down(Happening.LOCKED, Ended.LOCKED)
+                self._post(EventName.VAULT_QUARANTINED, why=str(self._at.vault.quarantine_reason))
+                self._at.changed()
+            raise told(error) from None
+
+
+def told(error: VaultError) -> ControlError:
+    """A fault of the vault's as control.sock tells it."""
+    code = {
+        Fault.WRONG_PASSPHRASE: "wrong_passphrase",
+        Fault.TOO_SOON: "wrong_passphrase",
+        Fault.LOCKED: "vault_locked",
+        Fault.QUARANTINED: "vault_locked",
+        Fault.NAME_TAKEN: "exists",
+        Fault.UNKNOWN_CREDENTIAL: "unknown",
+        Fault.STALE_COUNTER: "changed",
+        Fault.BAD_SIGNATURE: "bad_signature",
+        Fault.INVALID: "schema",
+    }.get(error.fault, "internal")
+    after = getattr(error, "retry_after_s", None)
+    return ControlError(code, str(error), **({} if after is None else {"retry_after_s": after}))
+
+
+def _meta_json(meta: CredentialMeta) -> dict[str, JsonValue]:
+    return {
+        "name": meta.name,
+        "kind": meta.kind.value,
+        "origins": [binding.url for binding in meta.bindings],
+        "version": meta.version,
+        "created_at_ms": meta.created_at_ms,
+        "rotated_at_ms": meta.rotated_at_ms,
+    }
+
+
+def _bindings(params: Mapping[str, JsonValue]) -> tuple[Binding, ...]:
+    origins = params["origins"]
+    return tuple(parse_binding(str(origin)) for origin in origins) if isinstance(origins, list) else ()
+
+
+def _value(kind: CredentialKind, signed: Signed) -> tuple[Secret, str | None]:
+    """The secret parts that travelled beside the statement. Raises ControlError naming what is missing."""
+    wanted = {
+        CredentialKind.BEARER: ("token",),
+        CredentialKind.BASIC: ("password", "username"),
+        CredentialKind.HEADER: ("value",),
+    }[kind]
+    if set(signed.secret) != set(wanted):
+        raise ControlError("schema", f"A secret of kind {kind.value} has: {', '.join(wanted)}.")
+    parts = [str(signed.secret[name]) for name in wanted]
+    return Secret(parts[0]), parts[1] if len(parts) > 1 else None
+
+
+def optional(params: Mapping[str, JsonValue], name: str) -> str | None:
+    value = params.get(name)
+    return value if isinstance(value, str) else None
