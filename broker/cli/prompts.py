@@ -1,6 +1,7 @@
 """Asking the human: passphrases and values without echo, a yes, a word. From the terminal alone, or a descriptor.
 
-Never from argv or the environment. Questions are neutralised here, whoever spelled them. What was typed before a question stood there answers nothing.
+Never from argv or the environment. Questions are neutralised here, whoever spelled them. What was typed before a
+question stood there answers nothing.
 """
 
 import getpass
