@@ -7,7 +7,6 @@ Whatever can't be read so has no value; whether that matters is for the steps to
 import math
 import re
 from dataclasses import dataclass
-from email.message import Message
 
 from broker.contract.wire import JsonValue, WireError, parse_json
 from broker.core.outcome import RawOutcome
@@ -17,6 +16,7 @@ BODILESS_STATUSES = frozenset({204, 205, 304})
 
 _MEDIA = re.compile(r"[a-z0-9!#$&^_.+-]{1,100}/[a-z0-9!#$&^_.+-]{1,100}")
 _JSON = re.compile(r"(?:application|text)/(?:json|x-amz-json-1\.[01])|.+\+json")
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([A-Za-z0-9._:-]+)', re.IGNORECASE)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _UTF8_NAMES = frozenset({"", "utf-8", "utf8", "us-ascii", "ascii"})
 
@@ -67,10 +67,8 @@ def media_of(raw: RawOutcome) -> tuple[str | None, str]:
     media = values[0].partition(";")[0].strip().lower()
     if not _MEDIA.fullmatch(media):
         return None, ""
-    header = Message()
-    header["content-type"] = values[0]
-    charset = header.get_param("charset", "")
-    return media, charset.strip().lower() if isinstance(charset, str) else ""
+    charset = _CHARSET.search(values[0])
+    return media, "" if charset is None else charset[1].lower()
 
 
 def is_json(media: str) -> bool:
