@@ -8,6 +8,8 @@ import sys
 
 from broker.cli.faults import HelpShown, UsageError
 
+_LONGEST_S = 86_400.0
+
 TYPE_CHECKING = False  # neither `typing` nor `typing_extensions` is loaded for the agent's verbs
 if TYPE_CHECKING:
     from typing import Never
@@ -54,6 +56,14 @@ class Parser(argparse.ArgumentParser):
 def _formatter(prog: str) -> argparse.HelpFormatter:
     """A fixed width: asking for the terminal's would load shutil for every option that is declared."""
     return argparse.RawDescriptionHelpFormatter(prog, width=79)
+
+
+def seconds(text: str) -> float:
+    """A time that can be waited for; what argparse makes of the ValueError names it."""
+    value = float(text)
+    if not 0 <= value <= _LONGEST_S:
+        raise ValueError(text)
+    return value
 
 
 def human_parser(prog: str, description: str | None = None) -> Parser:

@@ -4,7 +4,7 @@ import os
 import sys
 
 from broker.cli.agent_side import ask
-from broker.cli.arguments import Parser
+from broker.cli.arguments import Parser, seconds
 from broker.cli.faults import UsageError
 
 TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
@@ -71,8 +71,8 @@ def request_parser(noun: str, prog: str, epilog: str | None = None, *, json_opti
     parser.add_argument(
         "--evidence", action="append", default=[], metavar="ID", help="a recorded collection to lean on"
     )
-    parser.add_argument("--wait", type=float, metavar="SECONDS", help="how long to wait for a human; 0 does not")
-    parser.add_argument("--deadline", type=float, metavar="SECONDS", help="how long the request itself may take")
+    parser.add_argument("--wait", type=seconds, metavar="SECONDS", help="how long to wait for a human; 0 does not")
+    parser.add_argument("--deadline", type=seconds, metavar="SECONDS", help="how long the request itself may take")
     if json_option:
         parser.add_argument("--json", action="store_true", help="print the envelope")
     return parser

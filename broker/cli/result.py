@@ -1,7 +1,7 @@
 """`doorward result` and `doorward reconcile`: what became of an earlier request."""
 
 from broker.cli.agent_side import ask
-from broker.cli.arguments import Parser
+from broker.cli.arguments import Parser, seconds
 from broker.cli.faults import UsageError
 
 _ID_DIGITS = 44
@@ -13,7 +13,7 @@ def run(noun: str, arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the envelope")
     if noun == "result":
         parser.add_argument(
-            "--wait", type=float, default=0.0, metavar="SECONDS", help="wait for a human or for its end"
+            "--wait", type=seconds, default=0.0, metavar="SECONDS", help="wait for a human or for its end"
         )
     options = parser.parse_args(arguments)
     name = correlation_id(options.correlation_id)

@@ -88,7 +88,10 @@ class AgentClient:
 
         if self._connection is None or not self._connection.alive():
             self._connection = Connection(self._path)
-        octets = None if body is None else dump(body)
+        try:
+            octets = None if body is None else dump(body)
+        except WireError as cause:
+            raise Broken(f"the request can not be sent: {cause}") from cause
         answer = self._connection.request(method, target, octets, answer_s=answer_s)
         self.spelled = answer.body
         try:

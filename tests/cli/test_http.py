@@ -115,6 +115,8 @@ def test_files_are_read_by_the_client(cli: CommandLine, tmp_path: Path) -> None:
         ["http", "POST", "github", "/a", "-d", "@/does/not/exist"],
         ["http", "POST", "github", "/a", "-d", "@/dev/zero"],
         ["http", "GET", "github", "/a", "--wait", "long"],
+        ["http", "GET", "github", "/a", "--wait", "nan"],
+        ["http", "GET", "github", "/a", "--deadline", "-1"],
         ["http", "GET", "github", "/a", "--reason", "\udcff"],
         ["call"],
         ["call", "github"],
