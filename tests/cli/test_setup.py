@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker.client.approver import read_key_file
-from broker.contract.wire import parse_object
-from tests.fakes.command_line import PASSPHRASE, CommandLine
+from broker.contract.wire import JsonValue, parse_object
+from tests.fakes.command_line import PASSPHRASE, CommandLine, status
 
 pytestmark = pytest.mark.live
 
@@ -194,3 +194,58 @@ def test_up_without_a_terminal_names_the_verbs_for_it(ready: CommandLine) -> Non
     code, _, err = ready.run("up", passphrase=PASSPHRASE)
 
     assert (1, True) == (code, "doorward serve" in err)
+
+
+def doctored(ready: CommandLine, in_force: dict[str, JsonValue], changes: dict[str, JsonValue]) -> tuple[int, str]:
+    """What the doctor says of a good state and a daemon that answers so."""
+    log_id = read_key_file(ready.places.approver_key).log_id
+    with ready.control_daemon() as control, ready.agent_daemon():
+        control.replies["GET /v1/status"] = (200, {**status(log_id=log_id), **changes})
+        control.replies["GET /v1/policy"] = (200, in_force)
+        code, out, _ = ready.run("doctor")
+    return code, out
+
+
+def test_the_doctor_names_a_credential_that_is_not_bound(ready: CommandLine) -> None:
+    service: dict[str, JsonValue] = {
+        "name": "deploy",
+        "base_url": "https://deploy.example/v2",
+        "credential": "deploy-prod",
+        "bound": False,
+    }
+    code, out = doctored(
+        ready, {"services": [service, {**service, "bound": True}, {**service, "credential": None}]}, {}
+    )
+
+    assert 1 == code
+    assert 1 == out.count("service deploy needs credential deploy-prod")
+    assert "doorward credential add deploy-prod --kind bearer --origin https://deploy.example/v2" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"vault": {"state": "locked", "term": 1}}, "! vault          locked: nothing runs"),
+        ({"policy": {"digest": None, "counter": 0, "pending": True}}, "! policy         none is trusted yet"),
+        ({"policy": {"digest": "x", "counter": 1, "pending": True}}, "! policy         the files differ"),
+        ({"warnings": ["odd \x1b"]}, "! daemon         odd \\u{1b}"),
+        ({"operations": {"in_doubt": 2}}, "! in doubt       2 changes"),
+    ],
+)
+def test_the_doctor_passes_on_what_the_daemon_is_short_of(
+    ready: CommandLine, changes: dict[str, JsonValue], told: str
+) -> None:
+    code, out = doctored(ready, {"services": []}, changes)
+
+    assert 0 == code
+    assert told in out
+
+
+def test_the_doctor_finds_a_socket_of_doubtful_mode(ready: CommandLine) -> None:
+    with ready.control_daemon() as control, ready.agent_daemon():
+        control.path.chmod(0o666)
+        code, out, _ = ready.run("doctor")
+
+        assert [] == control.asked
+    assert 1 == code
+    assert "written by others" in out
