@@ -1,0 +1,114 @@
+"""A desk in memory: cards wait until the test answers them, under the same table as the real one."""
+
+import asyncio
+from dataclasses import dataclass
+
+from broker.contract.reasons import ApprovalState
+from broker.contract.wire import JsonObject
+from broker.core import approval
+from broker.core.approval import Happening
+from broker.core.card import SessionFacts, Setting, card_digest, draw
+from broker.core.events import AuditEvent, EventName
+from broker.ports import Approved, AuditLog, Clock, Declined, Joined, Question
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Card:
+    id: str
+    question: Question
+    drawn: JsonObject
+    settled: asyncio.Event
+    state: ApprovalState = ApprovalState.PENDING
+    ended_by: Happening | None = None
+    scope: str = "once"
+    reason: str | None = None
+
+
+class MemoryDesk:
+    """Implements ports.ApprovalDesk. `cards` holds everything that was ever asked."""
+
+    def __init__(self, *, audit: AuditLog, clock: Clock) -> None:
+        self.cards: list[Card] = []
+        self._audit = audit
+        self._clock = clock
+
+    async def ask(self, question: Question) -> Approved | Declined | Joined:
+        if question.session.muted:
+            return Declined(refusal=approval.muted("muted"), expired=False)
+        same = self._same(question)
+        if same is not None:
+            return Joined(leader=same.question.correlation_id)
+        card = self._put(question)
+        await card.settled.wait()
+        if card.ended_by is Happening.APPROVED:
+            return Approved(approval_id=card.id, scope=card.scope)
+        happening = card.ended_by or Happening.EXPIRED
+        refusal = approval.refusal(happening, reason=card.reason, per_call=question.ask.per_call)
+        return Declined(refusal=refusal, expired=happening is not Happening.DENIED)
+
+    def settle(
+        self, card: Card, happening: Happening, *, scope: str = "once", reason: str | None = None
+    ) -> ApprovalState:
+        """What the human, the clock or the world does to a card."""
+        state = approval.after(card.state, happening)
+        if state is None:
+            raise ValueError(f"the card is settled: {card.state.value}")
+        card.state, card.ended_by, card.scope, card.reason = state, happening, scope, reason
+        try:
+            self._audit.post(self._event(EventName.APPROVAL_DECIDED, card, {"decision": happening.value}))
+        finally:
+            card.settled.set()
+        return state
+
+    @property
+    def waiting(self) -> list[Card]:
+        return [card for card in self.cards if card.state is ApprovalState.PENDING]
+
+    def _same(self, question: Question) -> Card | None:
+        for card in self.waiting:
+            other = card.question
+            if (other.session.id, other.frozen.digest) == (question.session.id, question.frozen.digest):
+                return card
+        return None
+
+    def _put(self, question: Question) -> Card:
+        card_id = f"ap_{len(self.cards) + 1:012x}"
+        session = question.session
+        drawn = draw(
+            setting=Setting(
+                approval_id=card_id,
+                correlation_id=question.correlation_id,
+                log_id="log-1",
+                vault_term=question.vault_term,
+                policy_digest=question.policy.digest,
+                credential_version=question.credential_version,
+                created_at_ms=self._clock.now_ms(),
+                limits=question.policy.limits,
+            ),
+            caller=question.caller,
+            session=SessionFacts(
+                id=session.id,
+                opened_at_ms=session.opened_at_ms,
+                calls=session.calls,
+                denied=session.denied,
+                label=session.label,
+            ),
+            frozen=question.frozen,
+            ask=question.ask,
+            says=question.says,
+            doubts=question.doubts,
+        )
+        card = Card(id=card_id, question=question, drawn=drawn, settled=asyncio.Event())
+        self._audit.post(self._event(EventName.APPROVAL_REQUESTED, card, {"card": card_digest(drawn)}))
+        self.cards.append(card)
+        return card
+
+    def _event(self, name: EventName, card: Card, fields: JsonObject) -> AuditEvent:
+        question = card.question
+        return AuditEvent(
+            name=name,
+            at_ms=self._clock.now_ms(),
+            correlation_id=question.correlation_id,
+            session_id=question.session.id,
+            fields=fields,
+        )
