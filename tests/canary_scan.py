@@ -9,6 +9,7 @@ human who holds it. Before it looks anywhere the scan finds leaks that it plante
 """
 
 import base64
+import errno
 import os
 import stat
 import sys
@@ -42,15 +43,31 @@ def hits(content: bytes) -> list[str]:
 
 
 def scan_file(path: Path) -> list[str]:
-    """The spellings in a file, read in pieces that overlap."""
+    """The spellings in a file, read in pieces that overlap; the holes of a sparse file are passed over."""
     found: set[str] = set()
     overlap = max(map(len, spellings().values())) - 1
     with path.open("rb") as file:
-        tail = b""
-        while piece := file.read(CHUNK_BYTES):
-            found.update(hits(tail + piece))
-            tail = (tail + piece)[-overlap:]
+        for start, end in written(file.fileno()):
+            file.seek(start)
+            tail = b""
+            while file.tell() < end and (piece := file.read(min(CHUNK_BYTES, end - file.tell()))):
+                found.update(hits(tail + piece))
+                tail = (tail + piece)[-overlap:]
     return sorted(found)
+
+
+def written(descriptor: int) -> Iterator[tuple[int, int]]:
+    """Where a file holds what was written, as pairs of start and end."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as cause:
+            if cause.errno == errno.ENXIO:  # nothing but a hole, or nothing at all, until the end
+                return
+            raise
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, end
 
 
 def scan_tree(root: Path) -> Iterator[str]:

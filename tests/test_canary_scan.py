@@ -48,6 +48,15 @@ def test_a_leak_across_the_pieces_of_a_large_file_is_found(folder: Path) -> None
     assert scan_file(folder / "core") == ["plain"]
 
 
+def test_a_leak_far_out_in_a_sparse_file_is_found_soon(folder: Path) -> None:
+    with (folder / "sparse").open("wb") as file:
+        file.seek(1 << 40)
+        file.write(SECRET)
+        file.truncate(1 << 41)
+
+    assert scan_file(folder / "sparse") == ["plain"]
+
+
 def test_a_leak_in_a_name_is_found(folder: Path) -> None:
     (folder / SECRET.decode()).mkdir()
 
