@@ -51,9 +51,9 @@ class UnixDaemon:
 
     def close(self) -> None:
         _end(self._listener)
+        self._thread.join(timeout=5)  # first: no connection may be accepted behind our back
         for link in self._links:
             _end(link)
-        self._thread.join(timeout=5)
         self.path.unlink(missing_ok=True)
 
     def bodies(self, line: str) -> list[Any]:
@@ -115,15 +115,16 @@ class RawServer:
 
     def __exit__(self, *_: object) -> None:
         _end(self._listener)
+        self._thread.join(timeout=5)  # first: no connection may be accepted behind our back
         for link in self._held:
             _end(link)
-        self._thread.join(timeout=5)
 
     def _accept(self) -> None:
         while True:
             try:
                 link, _ = self._listener.accept()
                 self._held.append(link)
+                link.settimeout(5)
                 self.received.append(link.recv(1 << 20))
                 link.sendall(self._answer)
                 if not self._hold:
