@@ -36,7 +36,7 @@ from ui.wording import (
     WIDE,
     Line,
     Part,
-    body_parts,
+    body_lines,
     dressed,
     escapes_shown,
     exact_parts,
@@ -143,12 +143,15 @@ def _top(sight: Sight, paper: Paper, width: int) -> tuple[Row, Row]:
     return summary_row(card, paper, width), target_row(card, paper, width)
 
 
-def _middle_lines(sight: Sight, paper: Paper, width: int, room: int) -> list[Line]:
+def _middle_lines(sight: Sight, paper: Paper, width: int, room: int) -> Sequence[Line]:
     """The parts under one blank row; the blank goes first where room is short."""
+    if sight.served is not None and sight.fold == "body":
+        return body_lines(sight.served, paper, width)
+    blocks = _blocks(sight, paper, width)
     gaps = paper.height >= 30
-    lines = laid_out(_blocks(sight, paper, width), width, changed=sight.changed, gaps=gaps)
+    lines = laid_out(blocks, paper, width, changed=sight.changed, gaps=gaps)
     if gaps and len(lines) + 1 > room:
-        lines = laid_out(_blocks(sight, paper, width), width, changed=sight.changed, gaps=False)
+        lines = laid_out(blocks, paper, width, changed=sight.changed, gaps=False)
     blank = [Line(row=fit((), width), must=False)]
     return [*blank, *lines] if len(lines) < room else lines
 
@@ -160,8 +163,6 @@ def _blocks(sight: Sight, paper: Paper, width: int) -> Sequence[Part]:
     match sight.fold:
         case "who":
             return who_lines(served, sight.now_ms)
-        case "body":
-            return body_parts(served)
         case "exact":
             return exact_parts(served)
         case _:

@@ -6,7 +6,8 @@ What is the agent's own stands in quotes. Pure: same card, width and time, same 
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from broker.client import card_words as words
 from broker.client.card import Card
@@ -115,16 +116,18 @@ def parts(served: Served, paper: Paper, width: int, now_ms: int) -> list[Part]:
     out.append(_part("Uses", [words.uses(card if wide else _unversioned(card))], group=2))
     if not card.evidence.needed:
         out.append(_part("Evidence", words.evidence(card), group=2))
-    out.append(_body(card, rows=BODY_ROWS_WIDE if wide else BODY_ROWS, width=width - LABEL_WIDTH))
+    out.append(_body(served, rows=BODY_ROWS_WIDE if wide else BODY_ROWS, width=width - LABEL_WIDTH))
     if wide:
         out += [_before(card), _part("Exact", [words.digests(card, served.digest, whole=False)], group=3)]
     elif card.typed_word is not None:
         policy, request = words.short_digest(card.why.policy), words.short_digest(card.request_digest)
         out.append(_part("Policy", [f"{policy}  request {request}"], group=3))
-    return [_drawable(part, paper) for part in out]
+    return out
 
 
-def laid_out(blocks: Sequence[Part], width: int, *, changed: frozenset[str] = frozenset(), gaps: bool) -> list[Line]:
+def laid_out(
+    blocks: Sequence[Part], paper: Paper, width: int, *, changed: frozenset[str] = frozenset(), gaps: bool
+) -> list[Line]:
     """Parts as rows: labels in their own column, long lines folded, a blank row between groups where asked for."""
     out: list[Line] = []
     group = blocks[0].group if blocks else 0
@@ -133,7 +136,7 @@ def laid_out(blocks: Sequence[Part], width: int, *, changed: frozenset[str] = fr
             out.append(Line(row=fit((), width), must=False))
         group = block.group
         first = True
-        for line in block.lines:
+        for line in _drawable(block, paper).lines:
             for folded in wrap_row(line, width - LABEL_WIDTH):
                 label = _label(block.label if first else "", changed=first and block.label in changed)
                 out.append(Line(row=fit((*label, *folded), width), must=block.must))
@@ -204,18 +207,43 @@ def _unversioned(card: Card) -> Card:
     return replace(card, uses=replace(card.uses, version=None))
 
 
-def _body(card: Card, *, rows: int, width: int) -> Part:
-    head = dressed(words.body(card))
-    lines = words.body_lines(card)
-    lines = lines[:-1] if lines and not lines[-1] else lines  # the line end at the end of a text is no line
-    text = [folded for line in lines for folded in wrap_row(foreign_row(line), width)]
-    shown, left = text[:rows], len(text) - rows
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A card under its digest: equal digests are equal cards. What is costly is worked out once for each."""
+
+    digest: str
+    card: Card = field(compare=False)
+
+
+def _body(served: Served, *, rows: int, width: int) -> Part:
+    named = _Named(served.digest, served.card)
+    text = _body_text(named, width)
+    left = len(text) - rows
     more = (
         [row(Span(f"{words.counted(left, 'more row')}   ", Role.LOOK), Span("o", Role.KEY), " opens")]
         if left > 0
         else []
     )
-    return Part(label="Body", lines=(head, *shown, *more), group=3)
+    return Part(label="Body", lines=(_body_head(named), *text[:rows], *more), group=3)
+
+
+@lru_cache(maxsize=8)
+def _body_head(named: _Named) -> Row:
+    return dressed(words.body(named.card))
+
+
+@lru_cache(maxsize=8)
+def _body_text(named: _Named, width: int) -> tuple[Row, ...]:
+    lines = words.body_lines(named.card)
+    lines = lines[:-1] if lines and not lines[-1] else lines  # the line end at the end of a text is no line
+    return tuple(folded for line in lines for folded in wrap_row(foreign_row(line), width))
+
+
+@lru_cache(maxsize=4)
+def _body_laid_out(named: _Named, paper: Paper, width: int) -> tuple[Line, ...]:
+    head = Part(label="Body", lines=(_body_head(named),))
+    text = Part(label="", lines=_body_text(named, width - LABEL_WIDTH))
+    return tuple(laid_out([head, text], paper, width, gaps=False))
 
 
 def foreign_row(safe: str) -> Row:
@@ -242,9 +270,9 @@ def who_lines(served: Served, now_ms: int) -> list[Part]:
     ]
 
 
-def body_parts(served: Served) -> list[Part]:
-    body = Part(label="Body", lines=(dressed(words.body(served.card)),))
-    return [body, Part(label="", lines=tuple(foreign_row(line) for line in words.body_lines(served.card)))]
+def body_lines(served: Served, paper: Paper, width: int) -> tuple[Line, ...]:
+    """The whole body, laid out once for each size."""
+    return _body_laid_out(_Named(served.digest, served.card), paper, width)
 
 
 def exact_parts(served: Served) -> list[Part]:

@@ -24,7 +24,8 @@ _BLANK = frozenset(  # drawn as nothing or as a blank, though their categories s
         *range(0xE0100, 0xE01F0),
     ]
 )
-_UNSURE_WIDTH = frozenset([0xFDFD, *range(0x1F1E6, 0x1F200)])  # terminals disagree on the room that these take
+# Terminals disagree on the room that these take: a long ligature, flag letters, skin tones.
+_UNSURE_WIDTH = frozenset([0xFDFD, *range(0x1F1E6, 0x1F200), *range(0x1F3FB, 0x1F400)])
 _JAMO_PARTS = frozenset([*range(0x1161, 0x1200), *range(0xD7B0, 0xD800)])  # these join the letter before them
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}
 _RUN = re.compile(rf"(.)\1{{{RUN_LIMIT}}}", re.DOTALL)

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from broker.client.control import Served
-from broker.contract.wire import JsonValue
 from tests.fakes.cards import NOW_MS, delete_sample, sample
 from tests.ui.cards import calm_read, delete_release, expiring, queue_of_twelve, wide_write
 from tests.ui.scenes import READY, Scene, entry, served, settled
@@ -571,7 +570,7 @@ def test_every_screen_fits_every_size(screen: int, width: int, height: int) -> N
 
 
 def test_a_card_in_doubt_is_sent_again_by_its_word() -> None:
-    doubt: dict[str, JsonValue] = {
+    doubt: dict[str, Any] = {
         "correlation_id": "op_0193a1b2c3d4",
         "sent_at_ms": NOW_MS - 360_000,
         "summary": "deploy deployments.create, prod web 2.4.1",
