@@ -114,10 +114,16 @@ class Appender:
 
     # -- what a writer asks for
 
-    def events_left(self) -> int:
-        """How many events the epoch still takes; 0 asks for a new one first."""
+    def epoch_is_over(self) -> EpochReason | None:
+        """Why the next event needs a new epoch; None where it does not."""
+        if self._epoch_events >= self._limits.epoch_events:
+            return EpochReason.EVENTS
         expired = self._clock() - self._epoch_since_ms >= self._limits.epoch_ms
-        return 0 if expired and self._epoch_events else max(0, self._limits.epoch_events - self._epoch_events)
+        return EpochReason.AGE if expired and self._epoch_events else None
+
+    def events_left(self) -> int:
+        """How many events the epoch still takes."""
+        return self._limits.epoch_events - self._epoch_events
 
     def segment_is_full(self) -> bool:
         return self._segment.offset >= self._limits.segment_bytes

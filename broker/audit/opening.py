@@ -52,17 +52,22 @@ def _open(paths: AuditPaths, lock: int, *, clock: Callable[[], int], disk: Disk,
     if anchor is None:
         _anchor_at(found, pin.log_id).save(paths.anchor, disk)
     _keep_reserve(paths.directory, limits.reserve_bytes)
-    appender = Appender(
-        directory=paths.directory,
-        identity=identity,
-        end=found.end,
-        key=key,
-        seeds=seeds,
-        anchor=AnchorFile(paths.anchor, disk),
-        disk=disk,
-        clock=clock,
-        limits=limits,
-    )
+    held = AnchorFile(paths.anchor, disk)
+    try:
+        appender = Appender(
+            directory=paths.directory,
+            identity=identity,
+            end=found.end,
+            key=key,
+            seeds=seeds,
+            anchor=held,
+            disk=disk,
+            clock=clock,
+            limits=limits,
+        )
+    except OSError:
+        held.close()
+        raise
     try:
         appender.new_epoch(EpochReason.START, recovery=found.recovery)
         if appender.segment_is_full():

@@ -269,9 +269,9 @@ class AuditWriter:
         appender = self._appender
         if appender.segment_is_full():
             appender.next_segment()
-        elif appender.events_left() == 0:
-            appender.new_epoch(EpochReason.EVENTS)
-        return max(1, appender.events_left())
+        elif (reason := appender.epoch_is_over()) is not None:
+            appender.new_epoch(reason)
+        return appender.events_left()
 
     def _advance(self) -> None:
         self._head = (self._appender.seq - 1, self._appender.head.hex())

@@ -9,15 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from broker.audit import AuditError
 from broker.audit.limits import WriterLimits
+from broker.audit.payload import unpack_epoch
 from broker.audit.reader import read_events
-from broker.audit.seal import MAX_PLAINTEXT_BYTES, EpochReason
+from broker.audit.seal import MAX_PLAINTEXT_BYTES, EpochReason, open_opening
 from broker.audit.segment import writer_is_live
 from broker.audit.verdict import VerdictName
 from broker.core.events import AuditEvent, EventName, Receipt
-from tests.fakes.forger import CHECKPOINT, END, EPOCH, EVENT, records_of
+from tests.fakes.forger import CHECKPOINT, END, EPOCH, EVENT, Raw, records_of
 from tests.fakes.logs import SMALL, FaultyDisk, SmallLog, an_event, new_log, write_events
 
 
@@ -162,9 +164,26 @@ def test_an_old_epoch_gives_way_when_its_hour_is_over(log: SmallLog) -> None:
         write_events(writer, 1)
         log.clock.now_ms += SMALL.epoch_ms
         write_events(writer, 1)
-        epochs = [record.epoch for record in records_of(log.segments()[0]) if record.kind == EVENT]
+        found = records_of(log.segments()[0])
+        epochs = [record.epoch for record in found if record.kind == EVENT]
 
     assert epochs[0] + 1 == epochs[1]
+    assert EpochReason.AGE == reason_of(log, next(r for r in found if r.kind == EPOCH and r.epoch == epochs[1]))
+
+
+def reason_of(log: SmallLog, record: Raw) -> int:
+    """Why an epoch began, which only the audit key can read."""
+    entry = unpack_epoch(record.payload)
+    assert entry is not None
+    opening = open_opening(
+        entry.sealed,
+        audit_sk=X25519PrivateKey.from_private_bytes(log.secrets.audit_sk.reveal()),
+        log_id=bytes.fromhex(log.pin.log_id),
+        epoch=record.epoch,
+        epoch_key=entry.key,
+    )
+    assert opening is not None
+    return opening.reason
 
 
 def test_a_full_segment_is_followed_by_the_next(log: SmallLog) -> None:
