@@ -12,6 +12,7 @@ from broker.client.places import Places
 def main() -> int:
     """Harden first, then do what was asked."""
     harden()
+    os.umask(0o077)
     parser = argparse.ArgumentParser(prog="doorward serve", description="Run the daemon in the foreground.")
     parser.add_argument("--transient", action="store_true", help="serve control.sock alone, and end with the parent")
     parser.add_argument("--init", action="store_true", help="make new state from keys on standard input")

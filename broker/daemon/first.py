@@ -54,8 +54,14 @@ def make(places: Places, request: JsonObject) -> str:
         raise FirstError("schema", str(error)) from None
     statehold.prepare(places)
     statehold.hold(places)
-    if places.vault.exists() or places.pin.exists():
+    if places.vault.exists():
         raise FirstError("exists", f"there is a vault in {places.data} already; it was left as it is")
+    if places.pin.exists():
+        raise FirstError(
+            "exists",
+            f"there is an audit log without a vault in {places.data}: an earlier attempt was cut off, or the vault "
+            f"was lost. It was left as it is; restore the vault, or move {places.data} and {places.anchor} away",
+        )
     clock = SystemClock()
     made = create_log(places.audit, places.anchor_head, places.pin, places.seeds, clock=clock.now_ms)
     Vault.create(

@@ -14,10 +14,14 @@ from broker.daemon.statehold import StateError
 
 FIRST_DESCRIPTOR = 3
 BACKLOG = 256
+NAMES = {"agent", "control"}
 
 
 def inherited(environ: dict[str, str]) -> dict[str, socket.socket]:
-    """Sockets that systemd passed, by the names of their units' FileDescriptorName; taken out of the environment."""
+    """Sockets that systemd passed, by the names of their units' FileDescriptorName; taken out of the environment.
+
+    Raises StateError where one of them is nothing that we may serve on.
+    """
     pid, count, names = (environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"))
     if pid != str(os.getpid()) or not count.isdecimal():
         return {}
@@ -26,9 +30,24 @@ def inherited(environ: dict[str, str]) -> dict[str, socket.socket]:
     for offset in range(int(count)):
         descriptor = FIRST_DESCRIPTOR + offset
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional-only
-        name = named[offset] if offset < len(named) else ""
-        passed[name.removesuffix(".sock")] = socket.socket(fileno=descriptor)
+        name = (named[offset] if offset < len(named) else "").removesuffix(".sock")
+        passed[name] = _checked(descriptor, name)
     return passed
+
+
+def _checked(descriptor: int, name: str) -> socket.socket:
+    """A listening Unix socket of a name that we know: anything else would open the broker to who knows whom."""
+    try:
+        endpoint = socket.socket(fileno=descriptor)
+        listens = bool(endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    except OSError as cause:
+        raise StateError(f"what was passed as descriptor {descriptor} is no socket: {cause.strerror}") from cause
+    if name not in NAMES or endpoint.family != socket.AF_UNIX or endpoint.type != socket.SOCK_STREAM or not listens:
+        raise StateError(
+            f"descriptor {descriptor} was passed as {name!r}; a listening Unix socket called agent or control was "
+            "expected. See FileDescriptorName in the units"
+        )
+    return endpoint
 
 
 def listen(path: str, *, mode: int = 0o600) -> socket.socket:

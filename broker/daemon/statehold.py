@@ -11,21 +11,30 @@ from pathlib import Path
 
 from broker.client.places import Places
 
+SOCKET_PATH_BYTES = 107  # what the kernel takes, without the closing NUL
+
 
 class StateError(Exception):
     """The state directory can't be used. The message names the place and what to do."""
 
 
 def prepare(places: Places) -> None:
-    """Make the directories of a new installation, and refuse ones that others may write to."""
-    for directory in (places.config, places.policies, places.data, places.runtime, places.anchor):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check(directory)
+    """Make the directories of a new installation, and refuse ones that others may write to. Raises StateError."""
     for socket in (places.agent_socket, places.control_socket):
-        if len(os.fsencode(socket)) > 107:
+        if len(os.fsencode(socket)) > SOCKET_PATH_BYTES:
             raise StateError(
-                f"the socket path {socket} is longer than 107 bytes; set DOORWARD_HOME to a shorter directory"
+                f"the socket path {socket} is longer than {SOCKET_PATH_BYTES} bytes; "
+                "set DOORWARD_HOME to a shorter directory"
             )
+    home = () if places.home is None else (places.home,)
+    for directory in (*home, places.config, places.policies, places.data, places.runtime, places.anchor):
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check(directory)
+        except FileExistsError:
+            raise StateError(f"{directory} is a link or no directory; move it away") from None
+        except OSError as cause:
+            raise StateError(f"{directory} can't be made or looked at: {cause.strerror}") from cause
 
 
 def hold(places: Places) -> int:
