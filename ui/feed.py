@@ -138,9 +138,20 @@ class ControlFeed:
         self._tell(Connected(status=status, waiting=waiting))
         self._tell_sessions(client)
         with self._key_lock:
-            if self._key is not None:
-                client.open_session(self._key)
-                self._tell(ApproverNews(ready=True))
+            self._introduced(client)
+
+    def _introduced(self, client: ControlClient) -> None:
+        """Open the control session anew. A daemon that does not take the key is there all the same."""
+        if self._key is None:
+            return
+        try:
+            client.open_session(self._key)
+        except (Refused, Broken, ApproverError) as cause:
+            self._key.wipe()
+            self._key = None
+            self._tell(ApproverNews(ready=False, problem=str(cause)))
+        else:
+            self._tell(ApproverNews(ready=True))
 
     def _status(self, client: ControlClient) -> served.Status:
         """The status; a vault that is not open takes the approver key of this window with it."""
@@ -265,7 +276,7 @@ class ControlFeed:
                 vault_kdf = KdfParams.from_json(status.kdf)
                 if vault_kdf != file.kdf:
                     keys = derive(passphrase, vault_kdf, floor=self._floor)
-                client.unlock(keys.vault_kek.reveal())
+                client.unlock(keys.vault_kek)
             client.open_session(key)
             if self._key is not None:
                 self._key.wipe()
