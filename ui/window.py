@@ -45,6 +45,7 @@ IDLE_S = 30.0
 REFRESH_S = 2.0
 APPROVALS = 1
 _LIVE = {"Activity"}
+_TOLD_BY_STATUS = {"Audit"}  # reading it again would bring the next status, and so on without end
 
 
 class Clock(Protocol):
@@ -136,7 +137,7 @@ class Window:
                 self.approvals.passphrase.refused(news.problem)
         if isinstance(news, (QueueNews, Connected, CardNews, CardFault, Answered, NotDone)):
             self._do(self.approvals.learn(news, self.world, now))
-        if isinstance(news, StatusNews) and SCREENS[self.current - 1] not in _LIVE:
+        if isinstance(news, StatusNews) and SCREENS[self.current - 1] not in _LIVE | _TOLD_BY_STATUS:
             self._read()
         self._ring(before, now)
 

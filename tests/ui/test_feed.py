@@ -180,6 +180,22 @@ def test_it_says_that_nobody_listens_and_connects_by_itself(server: ControlServe
         ear.wait(Connected, after=after)
 
 
+def test_a_daemon_that_does_not_take_the_key_is_there_all_the_same(
+    server: ControlServer, ear: Ear, tmp_path: Path
+) -> None:
+    ear.unlocked()
+    server.close()
+    ear.wait(Lost)
+    after = len(ear.heard)
+    (tmp_path / "config" / "approver.key").unlink()
+    with ControlServer(tmp_path):
+        ear.feed.do(TryNow())
+        told = ear.wait(ApproverNews, lambda news: not news.ready, after=after)
+
+        assert "No enrolled approver key" in told.problem
+        assert () == ear.ask(ReadList(screen="Approvals"), QueueNews).waiting
+
+
 def test_it_says_so_when_there_never_was_a_daemon(tmp_path: Path) -> None:
     ear = Ear(tmp_path)
 
