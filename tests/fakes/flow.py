@@ -19,6 +19,7 @@ from broker.core.ledger import AttemptState
 from broker.core.reply import Result
 from broker.core.resolve import HttpAsk
 from broker.pipeline import Pipeline, Received
+from broker.ports import ApprovalDesk
 from tests.fakes import market
 from tests.fakes.audit_log import MemoryAudit
 from tests.fakes.clock import SetClock
@@ -49,7 +50,7 @@ def result_schema() -> Any:
 class Flow:
     """One daemon's worth of parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, desk: ApprovalDesk | None = None) -> None:
         self.clock = SetClock()
         self.audit = MemoryAudit()
         self.policies = HeldPolicy(market.POLICY)
@@ -65,7 +66,7 @@ class Flow:
             policies=self.policies,
             vault=self.vault,
             sessions=self.sessions,
-            desk=self.desk,
+            desk=desk or self.desk,
             executor=self.executor,
             audit=self.audit,
             ledger=self.ledger,
