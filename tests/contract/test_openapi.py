@@ -8,8 +8,9 @@ import pytest
 
 from broker.contract.openapi import FACES, document
 from broker.contract.schemas import names, read, schema
+from broker.server.admission import Need
 from broker.server.agent_routes import AgentApi
-from broker.server.control_routes import ControlApi, Need
+from broker.server.control_routes import ControlApi
 from broker.server.faults import CONTROL_STATUS
 
 METHODS = {"get", "put", "post", "delete"}
