@@ -49,8 +49,9 @@ class PolicyFacts:
 
     @property
     def waits(self) -> bool:
-        """Whether a change could be trusted: edited, different, and free of faults."""
-        return self.pending_digest is not None and not self.same and not self.faults
+        """Whether a change could be trusted: there is something, it is different, and free of faults."""
+        something = bool(self.pending_files) or self.digest is not None
+        return something and self.pending_digest is not None and not self.same and not self.faults
 
 
 def policy(in_force: JsonValue, pending: JsonValue) -> PolicyFacts:

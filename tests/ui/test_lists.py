@@ -136,7 +136,7 @@ def test_an_unnamed_program_is_marked() -> None:
     scene = Scene().connect().press("3")
     scene.feed.tell(SessionsNews(sessions=(replace(SESSION, agent="unidentified", identified=False),), grants=()))
 
-    assert "! unidentified" in scene.drawn().rows()[4]
+    assert scene.drawn().rows()[4].startswith("▌! unidentified  pid 4711     38 min     22       0")
 
 
 def test_a_doubt_says_what_it_blocks() -> None:

@@ -541,6 +541,14 @@ def test_a_status_that_changes_has_the_screen_read_again() -> None:
     assert before + 1 == len(scene.feed.done(ReadList))
 
 
+def test_the_audit_screen_does_not_ask_for_a_status_at_each_status() -> None:
+    scene = Scene().connect().press("7")
+    before = len(scene.feed.done(ReadList))
+    scene.feed.tell(StatusNews(status=READY))
+
+    assert before == len(scene.feed.done(ReadList))
+
+
 def test_the_activity_screen_is_read_every_two_seconds() -> None:
     scene = Scene().connect().press("2")
     before = len(scene.feed.done(ReadList))

@@ -77,7 +77,7 @@ class Activity:
         item = self.listed.focused(items)
         body += _detail(item, paper, detail) if item is not None else [row(LINE * paper.width)]
         shown = len(self.listed.matching(items))
-        state = f"{'following' if self.following else 'f follows'}, {shown} of {world.head or len(items)}"
+        state = f"{'following' if self.following else 'f follows'}, {shown} of {len(items)}"
         return Sheet(
             title=title(paper, f"Activity {self.listed.filter_words(paper)}".rstrip(), state if items else ""),
             body=filled(body, paper),

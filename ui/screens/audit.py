@@ -36,7 +36,7 @@ class AuditScreen:
         rows: list[Row] = [
             _labelled("Head", row(f"{status.audit_seq:,} records   log {paper.foreign(status.log_id, limit=48)}")),
             _labelled("Anchored", anchored),
-            _labelled("Verdict", row("not made in this window: a log is checked from outside, by the command below")),
+            _labelled("Verdict", row("not made in this window, but by the command below")),
             _labelled("Disk", row("not shown here yet: doorward doctor")),
             _labelled("Checkpoint", row("none is listed here yet")),
             (),

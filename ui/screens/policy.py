@@ -180,6 +180,8 @@ def _head(facts: PolicyFacts, paper: Paper) -> list[Row]:
         looser = sum(_ORDER.get(change.direction, 1) < 2 for change in facts.changes)
         counts = f"{looser} loosened or in reach   {len(facts.changes) - looser} tightened"
         rows.append(row(f" New       {words.short_digest(facts.pending_digest)}   {counts}"))
+    elif facts.digest is None:
+        rows.append(row(" There are no policy files yet: doorward policy add"))
     else:
         rows.append(row(" The files are as they were trusted."))
     return [*rows, ()]

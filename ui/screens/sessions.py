@@ -114,13 +114,14 @@ def _line(item: Item, paper: Paper, now: Moment) -> Row:
 
 
 def _session_line(item: SessionRow, paper: Paper, now: Moment) -> Row:
+    name_width = 14 if item.identified else 16  # the pid's column gives way to the sign
     agent = cut_end(paper.foreign(item.agent), 13, paper.dots)
-    name = Span(f"{agent:<14}") if item.identified else Span(f"! {agent:<12}", Role.LOOK)
+    name = Span(f"{agent:<14}") if item.identified else Span(f"! {agent:<14}", Role.LOOK)
     where = paper.quote(item.cwd, limit=24) if item.cwd else "not known"
     muted = Span("  MUTED", Role.LOOK) if item.muted else Span("")
-    figures = (
-        f"pid {item.pid:<10} {words.duration(now.wall_ms - item.opened_at_ms):<7}{item.calls:>6}{item.denied:>8}  "
-    )
+    pid = f"pid {item.pid}"
+    age = words.duration(now.wall_ms - item.opened_at_ms)
+    figures = f"{pid:<{29 - name_width}}{age:<7}{item.calls:>6}{item.denied:>8}  "
     return row(name, figures, Span(where, Role.FOREIGN if item.cwd else Role.PLAIN), muted)
 
 
