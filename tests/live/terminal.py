@@ -1,0 +1,58 @@
+"""A real terminal: tmux on a socket of its own, typed into and read like a human would."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+WAIT_S = 20.0
+
+
+class Terminal:
+    """One window of columns x rows that runs one command."""
+
+    def __init__(self, name: str, command: Sequence[str], *, environ: dict[str, str], size: tuple[int, int]) -> None:
+        found = shutil.which("tmux")
+        assert found is not None, "tmux is missing; run packaging/setup-test-deps.sh"
+        self._tmux = [found, "-L", f"doorward-{name}-{os.getpid()}", "-f", "/dev/null"]
+        self._environ = {**environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        self._environ.pop("TMUX", None)
+        columns, rows = size
+        # The environment of the command is the one given; tmux would otherwise filter it.
+        self._run("new-session", "-d", "-s", "t", "-x", str(columns), "-y", str(rows), shlex.join(command))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._run("kill-server", check=False)
+
+    @property
+    def screen(self) -> str:
+        return self._run("capture-pane", "-t", "t", "-p")
+
+    def keys(self, *names: str) -> None:
+        """Type keys by their tmux names, one after the other."""
+        self._run("send-keys", "-t", "t", *names)
+
+    def paste(self, text: str) -> None:
+        self._run("set-buffer", text)
+        self._run("paste-buffer", "-p", "-t", "t")
+
+    def until(self, *words: str, limit_s: float = WAIT_S) -> str:
+        """The screen once it shows all the words; fails with what it shows instead."""
+        deadline = time.monotonic() + limit_s
+        while not all(word in (shown := self.screen) for word in words):
+            assert time.monotonic() < deadline, f"{words} did not appear:\n{shown}"
+            time.sleep(0.05)
+        return shown
+
+    def _run(self, *words: str, check: bool = True) -> str:
+        done = subprocess.run(
+            [*self._tmux, *words], env=self._environ, capture_output=True, text=True, check=check, timeout=20
+        )
+        return done.stdout
