@@ -122,13 +122,15 @@ class Window:
     def learn(self, news: News) -> None:
         now = self.clock.now()
         before = {entry.id for entry in self.world.pending}
-        was_lost = self.world.lost is not None
+        was_lost, was_shut = self.world.lost is not None, self.approvals.vault_shut(self.world)
         self.world = fold(self.world, news, now.wall_ms)
         if isinstance(news, Connected) and was_lost:
             doubts = self.world.status.in_doubt
             self._said = f"connected again; in doubt now: {doubts}{' (screen 4)' if doubts else ''}"
         if isinstance(news, (Lost, Connected)):
             self._do(self.approvals.reopen(self.world))
+        if self.approvals.vault_shut(self.world) and not was_shut:
+            self.approvals.passphrase.focus()  # the page that comes up asks for it
         if isinstance(news, ApproverNews):
             if news.ready:
                 self.world = replace(self.world, notice="")
