@@ -9,7 +9,7 @@ set -eu
 needed='
 nginx:nginx-light:requests to a real HTTPS upstream with a CA of its own
 tmux:tmux:the terminal UI as a human drives it
-systemd-analyze:systemd:the units' syntax and sandbox
+systemd-analyze:systemd:the syntax and the sandbox of the systemd units
 '
 
 missing=
