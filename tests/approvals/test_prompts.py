@@ -1,0 +1,89 @@
+"""How often a human is asked: budgets that forking does not evade, and the memory of denials."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker.approvals import prompts as prompts_module
+from broker.approvals.prompts import Prompts
+from broker.core.policy.model import Limits
+from broker.ports import Question
+from tests.fakes import market
+from tests.fakes.clock import SetClock
+from tests.fakes.questions import question
+
+TWO = Limits(prompts_per_minute=2)
+
+
+def asked(session: str = "se_1", *, pid: int = 4711, exe: int = 1, uid: int = 1000) -> Question:
+    made = question(session=session, caller=market.agent(pid), limits=TWO)
+    program = replace(made.caller.program, exe_id=(8, exe), uid=uid)
+    return replace(made, caller=replace(made.caller, program=program))
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def prompts(clock: SetClock) -> Prompts:
+    return Prompts(monotonic_s=clock.monotonic_s)
+
+
+def test_a_session_has_so_many_prompts_a_minute(prompts: Prompts, clock: SetClock) -> None:
+    assert [None, None, "2 cards in a minute"] == [prompts.count(asked()) for _ in range(3)]
+    clock.advance(seconds=60)
+    assert prompts.count(asked()) is not None
+    clock.advance(seconds=1)
+    assert prompts.count(asked()) is None
+
+
+def test_new_processes_of_one_program_share_twice_as_many(prompts: Prompts) -> None:
+    """T43: a fork is no way round."""
+    told = [prompts.count(asked(f"se_{number}", pid=5000 + number)) for number in range(5)]
+
+    assert [None] * 4 == told[:4]
+    assert "4 cards in a minute" == told[4]
+
+
+def test_copies_of_a_program_share_four_times_as_many_of_their_user(prompts: Prompts) -> None:
+    told = [prompts.count(asked(f"se_{number}", exe=number)) for number in range(9)]
+
+    assert [None] * 8 == told[:8]
+    assert "8 cards in a minute" == told[8]
+    assert prompts.count(asked("se_other", exe=1, uid=1001)) is None, "another user is not concerned"
+
+
+def test_what_was_refused_is_not_counted(prompts: Prompts) -> None:
+    for _ in range(10):
+        prompts.count(asked())
+
+    assert prompts.count(asked("se_2")) is None
+
+
+def test_nothing_is_kept_of_those_who_left(prompts: Prompts, clock: SetClock) -> None:
+    for number in range(8):
+        prompts.count(asked(f"se_{number}", exe=number))
+    clock.advance(seconds=61)
+    prompts.count(asked("se_last"))
+
+    assert 3 == len(prompts)
+
+
+def test_a_denial_is_remembered_for_the_change_and_not_for_its_words(prompts: Prompts, clock: SetClock) -> None:
+    prompts.deny(question())
+    other_words = market.ask("orders.create", stall="s1", name="leek", note="please!", trace="7")
+
+    assert prompts.denied_recently(question(other_words, session="se_2", caller=market.agent(5000)))
+    assert not prompts.denied_recently(question(market.JOB))
+    clock.advance(seconds=market.POLICY.limits.denial_memory_s)
+    assert not prompts.denied_recently(question())
+
+
+def test_denials_are_remembered_within_bounds(prompts: Prompts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompts_module, "DENIALS_KEPT", 1)
+    prompts.deny(question())
+    prompts.deny(question(market.JOB))
+
+    assert [False, True] == [prompts.denied_recently(question(ask)) for ask in (market.CREATE, market.JOB)]
