@@ -1,0 +1,49 @@
+"""Refusals on record: each in full up to a bound, the rest as a number."""
+
+import pytest
+
+from broker.daemon import refusals as refusals_module
+from broker.daemon.refusals import Refusals
+from broker.server.office import Refused
+from tests.fakes.audit_log import MemoryAudit
+from tests.fakes.clock import SetClock
+
+NO = Refused(code="bad_signature", route="/v1/thaw", agent="codex", pid=7, exe="/opt/agent")
+
+
+def test_who_was_refused_what_is_on_record() -> None:
+    audit = MemoryAudit()
+    Refusals(audit=audit, clock=SetClock()).record(NO)
+
+    (event,) = audit.events
+    assert "control.refused" == event.name
+    assert {
+        "code": "bad_signature",
+        "route": "/v1/thaw",
+        "agent": "codex",
+        "pid": 7,
+        "exe": "/opt/agent",
+    } == event.fields
+
+
+def test_a_flood_of_refusals_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals_module, "IN_FULL", 2)
+    audit, clock = MemoryAudit(), SetClock()
+    refusals = Refusals(audit=audit, clock=clock)
+    for _ in range(5):
+        refusals.record(NO)
+    assert ["control.refused"] * 2 == [event.name for event in audit.events]
+    clock.advance(seconds=61)
+    refusals.record(NO)
+
+    assert ["flood.summary", "control.refused"] == [event.name for event in audit.events[2:]]
+    assert {"of": "control.refused", "count": 3} == audit.events[2].fields
+    refusals.summarise()
+    assert 4 == len(audit.events), "there is nothing to add"
+
+
+def test_a_refusal_stands_though_it_can_not_be_recorded() -> None:
+    audit = MemoryAudit()
+    audit.broken = True
+
+    Refusals(audit=audit, clock=SetClock()).record(NO)
