@@ -226,8 +226,34 @@ async def test_the_answer_to_head_has_no_body_whatever_its_length_says(executor:
     assert ("content-length", "5") in raw.headers
 
 
-async def test_a_body_that_only_the_end_delimits_is_not_provably_whole(executor: HttpsExecutor) -> None:
-    async with Upstream(up.raw(b"HTTP/1.1 200 OK\r\n\r\nwho knows whether this is all")) as server:
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("POST", 204)])
+@pytest.mark.parametrize("coding", ["content-encoding: br", "content-encoding: gzip", "transfer-encoding: gzip"])
+async def test_where_there_is_no_body_its_coding_does_not_matter(
+    executor: HttpsExecutor, method: str, status: int, coding: str
+) -> None:
+    """Servers tell of the coding that the body would have had: https://github.com/google/ngx_brotli/issues/108."""
+    head = f"HTTP/1.1 {status} Status\r\n{coding}\r\n\r\n".encode()
+    async with Upstream(up.raw(head, then="keep")) as server:
+        raw = await executor.execute(loopback(server.port, method=method))
+
+    assert (None, status, b"", True, True) == (
+        raw.fault, raw.status, raw.body, raw.body_complete, raw.body_provable
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip, identity", "identity,GZIP", ", gzip"])
+async def test_naming_no_coding_beside_one_changes_nothing(executor: HttpsExecutor, coding: str) -> None:
+    """Seen in the wild: https://github.com/urllib3/urllib3/pull/5189."""
+    packed = b"{}" if coding == "identity" else gzip.compress(b"{}")
+    async with Upstream(up.respond(body=packed, headers=(("content-encoding", coding),))) as server:
+        raw = await executor.execute(loopback(server.port))
+
+    assert (None, b"{}") == (raw.fault, raw.body)
+
+
+@pytest.mark.parametrize("coding", [b"", b"transfer-encoding: identity\r\n", b"transfer-encoding:\r\n"])
+async def test_a_body_that_only_the_end_delimits_is_not_provably_whole(executor: HttpsExecutor, coding: bytes) -> None:
+    async with Upstream(up.raw(b"HTTP/1.1 200 OK\r\n" + coding + b"\r\nwho knows whether this is all")) as server:
         raw = await executor.execute(loopback(server.port))
 
     assert (None, False, True) == (raw.fault, raw.body_provable, raw.body_complete)

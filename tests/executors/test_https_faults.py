@@ -56,6 +56,16 @@ WITH_STATUS = {
     "no gzip at all": (up.respond(body=b"plain", headers=(("content-encoding", "gzip"),)), Fault.DECODING),
     "garbage after gzip": (up.gzipped(b"{}", tail=b"garbage and more"), Fault.DECODING),
     "a coding nobody asked for": (up.respond(headers=(("content-encoding", "br"),)), Fault.DECODING),
+    "a second coding in a header of its own": (
+        up.respond(headers=(("content-encoding", "identity"), ("content-encoding", "br"))),
+        Fault.DECODING,
+    ),
+    "compressed twice": (up.respond(headers=(("content-encoding", "gzip, gzip"),)), Fault.DECODING),
+    "a transfer coding nobody asked for": (up.raw(OK_HEAD + b"transfer-encoding: gzip\r\n\r\n{}"), Fault.FRAMING),
+    "a transfer coding under the chunks": (
+        up.raw(OK_HEAD + b"transfer-encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
+        Fault.FRAMING,
+    ),
     "gzip bomb": (up.gzipped(b"\0" * 30_000_000), Fault.TOO_LARGE),
     "flood": (up.flood, Fault.TOO_LARGE),
     "switching protocols": (up.raw(UPGRADE, then="hold"), Fault.FRAMING),

@@ -221,7 +221,7 @@ class Upstream:
         host: str = "127.0.0.1",
     ) -> None:
         self._behaviour = behaviour or respond()
-        self._paths = paths or {}
+        self._paths = {} if paths is None else paths
         self._tls = tls
         self._host = host
         self._writers: set[asyncio.StreamWriter] = set()

@@ -174,10 +174,8 @@ async def _receive(response: ClientResponse, attempt: Attempt, *, cap_bytes: int
     headers = response.headers
     if response.status == 101:  # we asked for no upgrade, so what follows is not HTTP
         raise ContentFaultError(Fault.FRAMING)
-    attempt.body_provable = (
-        hdrs.CONTENT_LENGTH in headers or hdrs.TRANSFER_ENCODING in headers or _has_no_body(response)
-    )
-    content = Content(coding=headers.get(hdrs.CONTENT_ENCODING, ""), cap_bytes=cap_bytes)
+    attempt.body_provable = _has_no_body(response) or _is_chunked(response) or hdrs.CONTENT_LENGTH in headers
+    content = Content(coding=",".join(headers.getall(hdrs.CONTENT_ENCODING, ())), cap_bytes=cap_bytes)
     _end_with_connection(response)
     try:
         while chunk := await response.content.readany():
@@ -203,6 +201,20 @@ def _end_with_connection(response: ClientResponse) -> None:
             response.content.set_exception(ContentFaultError(Fault.FRAMING))
 
     closed.add_done_callback(wake)
+
+
+def _is_chunked(response: ClientResponse) -> bool:
+    """Whether chunks delimit the body. Raises ContentFaultError on a transfer coding, for we ask for none.
+
+    Without chunks such a body is read to the connection's end, and what was coded would pass for what was meant.
+    """
+    values = response.headers.getall(hdrs.TRANSFER_ENCODING, ())
+    named = {name for value in values for part in value.split(",") if (name := part.strip().lower())}
+    if named <= {"identity"}:
+        return False
+    if named != {"chunked"}:
+        raise ContentFaultError(Fault.FRAMING)
+    return True
 
 
 def _has_no_body(response: ClientResponse) -> bool:

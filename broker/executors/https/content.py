@@ -20,15 +20,11 @@ class Content:
     """Takes the body's chunks. `body` is what was decoded so far, at most `cap_bytes` of it."""
 
     def __init__(self, *, coding: str, cap_bytes: int) -> None:
-        """Raises ContentFaultError where the coding is none that was asked for."""
-        coding = coding.strip().lower()
-        if coding in {"", "identity"}:
-            self._inflate = None
-        elif coding in _CODINGS:
-            self._inflate = zlib.decompressobj(_CODINGS[coding])
-        else:
-            raise ContentFaultError(Fault.DECODING)
-        self._bits = _CODINGS.get(coding, 0)
+        """`coding` is the whole Content-Encoding. Where no byte comes, it may name whatever it likes."""
+        named = [name for part in coding.split(",") if (name := part.strip().lower()) not in {"", "identity"}]
+        self._bits = _CODINGS.get(named[0], 0) if len(named) == 1 else 0
+        self._is_known = not named or bool(self._bits)
+        self._inflate = zlib.decompressobj(self._bits) if self._bits else None
         self._cap_bytes = cap_bytes
         self._received_bytes = 0
         self._members = 1
@@ -39,7 +35,9 @@ class Content:
         return bytes(self._body[: self._cap_bytes])
 
     def feed(self, chunk: bytes) -> None:
-        """Raises ContentFaultError when the cap is passed or the coding is broken."""
+        """Raises ContentFaultError when the cap is passed, or the coding is broken or none that was asked for."""
+        if chunk and not self._is_known:
+            raise ContentFaultError(Fault.DECODING)
         self._received_bytes += len(chunk)
         if self._inflate is None:
             self._body += chunk[: self._room()]
