@@ -143,6 +143,14 @@ def decode_audit_keys(content: bytes) -> AuditKeys:
     return AuditKeys(audit_sk=Secret(fields.octets("audit_sk")), root_seed=Secret(fields.octets("root_seed")))
 
 
+def encode_retired(version: int) -> bytes:
+    return canonical({"version": version})
+
+
+def decode_retired(content: bytes) -> int:
+    return Fields.parse(content, {"version"}).integer("version")
+
+
 def encode_approvers(approvers: Sequence[Approver]) -> bytes:
     return canonical(
         {

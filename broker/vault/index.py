@@ -23,6 +23,7 @@ class RecordKind(StrEnum):
     POLICY = "policy"
     CREDENTIAL = "credential"
     VALUE = "value"
+    RETIRED = "retired"  # the highest version that a removed credential had
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

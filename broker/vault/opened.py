@@ -19,6 +19,7 @@ from broker.vault.contents import (
     decode_audit_head,
     decode_audit_keys,
     decode_policy,
+    decode_retired,
     decode_secret,
 )
 from broker.vault.faults import Damage, Fault, QuarantineReason, VaultError, VaultLocked
@@ -67,6 +68,10 @@ class Opened:
 
     def trusted_policy(self) -> TrustedPolicy | None:
         return self._only(RecordKind.POLICY, decode_policy)
+
+    def retired_version(self) -> int:
+        """The highest version that any removed credential had; 0 where none was removed."""
+        return self._only(RecordKind.RETIRED, decode_retired) or 0
 
     def derived_key(self, purpose: str) -> Secret:
         try:

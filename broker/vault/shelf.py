@@ -1,6 +1,7 @@
 """The credentials on the shelf: looking them up, and the edits that add, rotate, rebind and remove them.
 
-Works on values: an edit is written by the vault. Versions of a credential only grow, whichever value is in force.
+Works on values: an edit is written by the vault. Versions of a credential only grow, whichever value is in force, and
+a name that is given again goes on behind them: a version never names two values.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ def value_of(record: CredentialRecord, version: int) -> ValueRef:
     raise VaultError(Fault.UNKNOWN_CREDENTIAL, f"version {version} of the credential is not kept any more")
 
 
-def adding(shelf: Shelf, credential: Credential, now_ms: int) -> Edit:
+def adding(shelf: Shelf, credential: Credential, now_ms: int, *, retired_version: int) -> Edit:
     if credential.name in shelf:
         raise VaultError(Fault.NAME_TAKEN, "there is a credential of that name; rotate or remove it")
     if len(shelf) >= MAX_CREDENTIALS:
@@ -64,7 +65,7 @@ def adding(shelf: Shelf, credential: Credential, now_ms: int) -> Edit:
         bindings=credential.bindings,
         created_at_ms=now_ms,
         rotated_at_ms=None,
-        current=ValueRef(version=1, record_id=value.record_id),
+        current=ValueRef(version=retired_version + 1, record_id=value.record_id),
         previous=None,
     )
     return Edit(puts=(value, _credential(new_id(), record)))

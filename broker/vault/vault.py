@@ -5,6 +5,7 @@ Every change is durable when its call returns, and raises VaultError where nothi
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from broker.contract.kdf import KdfParams
@@ -12,7 +13,7 @@ from broker.contract.statements import policy_bytes
 from broker.core.credential import Binding, Credential, CredentialMeta, CredentialSecret, with_value
 from broker.core.secret import Secret
 from broker.vault.approver_keys import PUBLIC_KEY_BYTES, verify
-from broker.vault.contents import Approver, AuditHead, AuditKeys, TrustedPolicy, encode_approvers
+from broker.vault.contents import Approver, AuditHead, AuditKeys, TrustedPolicy, encode_approvers, encode_retired
 from broker.vault.faults import Fault, VaultError
 from broker.vault.index import RecordKind
 from broker.vault.lifecycle import Lifecycle
@@ -103,7 +104,8 @@ class Vault(Lifecycle):
 
     def add_credential(self, credential: Credential, *, now_ms: int) -> CredentialMeta:
         with self._writing:
-            self._apply(adding(self._in_use().shelf, credential, now_ms))
+            current = self._in_use()
+            self._apply(adding(current.shelf, credential, now_ms, retired_version=current.retired_version()))
             return self._meta(credential.name)
 
     def rotate_credential(
@@ -135,7 +137,10 @@ class Vault(Lifecycle):
 
     def remove_credential(self, name: str) -> None:
         with self._writing:
-            self._apply(removing(self._shelved(name)))
+            current, shelved = self._in_use(), self._shelved(name)
+            retired = max(current.retired_version(), shelved.record.current.version)
+            put = current.records.put_only(RecordKind.RETIRED, encode_retired(retired))
+            self._apply(replace(removing(shelved), puts=(put,)))
 
     def trust_policy(self, policy: TrustedPolicy) -> None:
         """Put a policy in force whose counter is the next one and whose signature is an enrolled approver's."""

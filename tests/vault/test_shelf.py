@@ -123,7 +123,22 @@ def test_names_are_unique_and_unknown_ones_refused(tmp_path: Path) -> None:
 
         assert (Fault.NAME_TAKEN, Fault.UNKNOWN_CREDENTIAL) == (taken.value.fault, unknown.value.fault)
         assert () == vault.credentials()
-        assert 1 == vault.add_credential(bearer("a", "canary-3"), now_ms=NOW_MS).version
+
+
+def test_a_name_that_is_given_again_goes_on_behind_its_former_versions(tmp_path: Path) -> None:
+    path = new_vault(tmp_path)
+    with Vault.open(path) as vault:
+        vault.unlock(KEK)
+        vault.add_credential(bearer("a", "canary-1"), now_ms=NOW_MS)
+        vault.rotate_credential("a", Secret("canary-2"), now_ms=NOW_MS)
+        vault.add_credential(bearer("b", "canary-b"), now_ms=NOW_MS)
+        vault.remove_credential("a")
+        vault.remove_credential("b")
+    with Vault.open(path) as vault:
+        vault.unlock(KEK)
+
+        assert 3 == vault.add_credential(bearer("a", "canary-3"), now_ms=NOW_MS).version
+        assert b"canary-3" == token(vault, "a", 3)
 
 
 def test_the_number_of_credentials_is_bounded(tmp_path: Path) -> None:
