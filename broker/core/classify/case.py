@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonValue
+from broker.core.classify.delays import DEFAULT_RATE_LIMIT
 from broker.core.classify.reading import Reading
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import RawOutcome, Verdict
-from broker.core.policy.model import Operation
+from broker.core.policy.model import Operation, RateLimit
 
 PROVING_STATUSES = frozenset({201, 204})  # they say that the change is made, not that it is under way
 
@@ -41,6 +42,11 @@ class Case:
         return self.raw.status or 0
 
     @property
+    def rate_limit(self) -> RateLimit:
+        """How waits are read, and which are too long."""
+        return (self.declared and self.declared.rate_limit) or DEFAULT_RATE_LIMIT
+
+    @property
     def answered_early(self) -> bool:
         """Whether the answer came before the request was handed over in full."""
         return self.raw.sent_bytes < len(self.frozen.body)
@@ -59,6 +65,11 @@ class Case:
     @property
     def unless_read(self) -> RemoteEffect:
         return RemoteEffect.UNKNOWN if self.is_write else RemoteEffect.NONE
+
+
+def after(case: Case, wait_s: int) -> tuple[Retry, int | None]:
+    """How to go on after a wait: above the ceiling it is for a human to say."""
+    return (Retry.AFTER_DELAY, wait_s) if wait_s <= case.rate_limit.max_wait_s else (Retry.AFTER_HUMAN, None)
 
 
 def outcome_unknown(case: Case, code: str, message: str) -> Verdict:

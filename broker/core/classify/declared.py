@@ -5,8 +5,8 @@ evaluated did not match.
 """
 
 from broker.contract.reasons import CODES, Category, RemoteEffect, Retry
-from broker.core.classify.case import Case
-from broker.core.classify.delays import DEFAULT_RATE_LIMIT, wait_told
+from broker.core.classify.case import Case, after
+from broker.core.classify.delays import wait_told
 from broker.core.outcome import Verdict
 from broker.core.policy.model import AnswerRule
 from broker.core.predicate import holds
@@ -66,17 +66,16 @@ def is_declared_success(case: Case) -> bool:
 
 
 def rate_limited(case: Case, *, floor_s: int | None = None) -> Verdict:
-    limit = (case.declared and case.declared.rate_limit) or DEFAULT_RATE_LIMIT
-    wait = wait_told(case.view, limit, now_ms=case.now_ms, floor_s=floor_s)
-    too_long = wait.seconds > limit.max_wait_s
+    wait = wait_told(case.view, case.rate_limit, now_ms=case.now_ms, floor_s=floor_s)
+    retry, wait_s = after(case, wait.seconds)
     return Verdict(
         category=Category.RATE_LIMITED,
         code="too_many",
-        retry=Retry.AFTER_HUMAN if too_long else Retry.AFTER_DELAY,
+        retry=retry,
         remote_effect=RemoteEffect.NONE,
-        retry_after_s=None if too_long else wait.seconds,
+        retry_after_s=wait_s,
         message=_MESSAGES[Category.RATE_LIMITED]
-        + (f" It asks for {wait.seconds} s, more than is waited for." if too_long else ""),
+        + (f" It asks for {wait.seconds} s, more than is waited for." if wait_s is None else ""),
     )
 
 
@@ -88,8 +87,7 @@ def _by_rule(case: Case, rule: AnswerRule) -> Verdict:
     retry = rule.retry or _default_retry(case, category)
     if case.is_write and effect is RemoteEffect.UNKNOWN and retry in _REPEATING:
         retry = case.settle
-    limit = (case.declared and case.declared.rate_limit) or DEFAULT_RATE_LIMIT
-    wait = wait_told(case.view, limit, now_ms=case.now_ms, floor_s=rule.floor_s)
+    wait = wait_told(case.view, case.rate_limit, now_ms=case.now_ms, floor_s=rule.floor_s)
     return Verdict(
         category=category,
         code=rule.code if rule.code in CODES[category] else _CODES[category],

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from broker.contract.wire import JsonValue
@@ -17,9 +18,15 @@ RETRY_AFTER = Delay(path="headers.retry-after", kind="http_retry_after")
 DEFAULT_RATE_LIMIT = RateLimit(delays=(RETRY_AFTER,))
 
 _SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
-_HTTP_DATE = re.compile(
-    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} "
-    r"[0-9]{2}:[0-9]{2}:[0-9]{2} GMT"
+_DAY, _MONTH, _TIME = (
+    "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)",
+    "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)",
+    "[0-9]{2}:[0-9]{2}:[0-9]{2}",
+)
+_HTTP_DATE = re.compile(  # RFC 9110, section 5.6.7: the one form that is written, and two that are still to be read
+    rf"{_DAY}, [0-9]{{2}} {_MONTH} [0-9]{{4}} {_TIME} GMT"
+    rf"|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, [0-9]{{2}}-{_MONTH}-[0-9]{{2}} {_TIME} GMT"
+    rf"|{_DAY} {_MONTH} [ 0-9][0-9] {_TIME} [0-9]{{4}}"
 )
 
 
@@ -107,6 +114,7 @@ def _http_date(told: JsonValue) -> int | None:
     if not isinstance(told, str) or not _HTTP_DATE.fullmatch(told.strip()):
         return None
     try:
-        return int(parsedate_to_datetime(told.strip()).timestamp())
+        moment = parsedate_to_datetime(told.strip())
+        return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
     except ValueError:  # the thirtieth of February
         return None

@@ -1,10 +1,11 @@
 """Steps 3 and 7: what a status means where the operation says nothing, by the effect of the request.
 
-407 and 511 come from the way there, redirects are reported and not followed, and no 5xx settles a write.
+407 and 511 come from the way there, redirects are reported and not followed, and no 5xx settles a write. A status
+that HTTP does not know (RFC 9110, section 15) counts as a 5xx.
 """
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
-from broker.core.classify.case import Case, outcome_unknown, refused
+from broker.core.classify.case import Case, after, outcome_unknown, refused
 from broker.core.classify.declared import rate_limited
 from broker.core.classify.delays import retry_after
 from broker.core.outcome import Verdict
@@ -48,9 +49,9 @@ def judge_way_and_redirect(case: Case) -> Verdict | None:
 def judge_status(case: Case) -> Verdict | None:
     """Step 7. None for a status that may be a success."""
     status = case.status
-    if status < 400 or case.expects_status:
+    if 100 <= status < 400 or case.expects_status:
         return None
-    if status >= 500:
+    if status >= 500 or status < 100:
         return _server_error(case)
     if status == 401:
         message = "The upstream rejected the credential; no other was tried. A human has to renew or replace it."
@@ -78,12 +79,13 @@ def _server_error(case: Case) -> Verdict:
             "It may have been."
         )
         return outcome_unknown(case, "server_error", message)
-    wait = retry_after(case.view, now_ms=case.now_ms)
+    told = retry_after(case.view, now_ms=case.now_ms)
+    retry, wait_s = (Retry.BOUNDED, None) if told is None else after(case, told)
     return Verdict(
         category=Category.CONFIRMED_FAILURE,
         code="remote_error",
-        retry=Retry.BOUNDED if wait is None else Retry.AFTER_DELAY,
-        retry_after_s=wait,
+        retry=retry,
+        retry_after_s=wait_s,
         remote_effect=RemoteEffect.NONE,
         message=f"The upstream failed with status {case.status} and gave no answer.",
     )

@@ -12,7 +12,7 @@ from broker.contract.result import Warn
 from broker.core.classify.answer import build_answer
 from broker.core.classify.case import Case
 from broker.core.classify.declared import judge_errors, judge_rate_limit
-from broker.core.classify.delays import DEFAULT_RATE_LIMIT, skew_s, wait_told
+from broker.core.classify.delays import skew_s, wait_told
 from broker.core.classify.fallback import judge_status, judge_way_and_redirect
 from broker.core.classify.reading import read_body
 from broker.core.classify.success import identity_of, judge_decoding, judge_success
@@ -105,5 +105,4 @@ def _warnings(case: Case, verdict: Verdict) -> tuple[Warn, ...]:
 
 
 def _wait_is_doubtful(case: Case) -> bool:
-    limit = (case.declared and case.declared.rate_limit) or DEFAULT_RATE_LIMIT
-    return wait_told(case.view, limit, now_ms=case.now_ms).doubtful
+    return wait_told(case.view, case.rate_limit, now_ms=case.now_ms).doubtful

@@ -5,7 +5,7 @@ What can't be checked is not a success. The identity of a new object is read fro
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonValue
-from broker.core.classify.case import Case, malformed
+from broker.core.classify.case import Case, after, malformed
 from broker.core.classify.declared import is_declared_success
 from broker.core.classify.delays import at, retry_after
 from broker.core.classify.reading import is_json
@@ -54,13 +54,15 @@ def identity_of(case: Case) -> JsonValue:
 
 
 def _accepted(case: Case) -> Verdict:
+    retry, wait_s = after(case, retry_after(case.view, now_ms=case.now_ms) or POLL_AFTER_S)
     return Verdict(
         category=Category.PARTIAL,
         code="accepted",
-        retry=Retry.AFTER_DELAY,
-        retry_after_s=retry_after(case.view, now_ms=case.now_ms) or POLL_AFTER_S,
+        retry=retry,
+        retry_after_s=wait_s,
         remote_effect=case.unless_read,
-        message="The upstream accepted the request and has not finished it.",
+        message="The upstream accepted the request and has not finished it."
+        + (" Look at what became of it; do not send it again." if case.is_write else ""),
     )
 
 

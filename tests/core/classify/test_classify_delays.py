@@ -26,6 +26,9 @@ def told(value: str, *, date: str | None = None) -> dict[str, JsonValue]:
         (" 5 ", 5),
         ("Sun, 29 Nov 2026 12:02:00 GMT", 120),
         ("Wed, 21 Oct 2026 07:28:00 GMT", 1),
+        ("Sunday, 29-Nov-26 12:02:00 GMT", 120),
+        ("Sun Nov 29 12:02:00 2026", 120),
+        ("Sun Nov  1 12:02:00 2026", 1),
     ],
 )
 def test_seconds_and_dates_are_read(value: str, seconds: int) -> None:
@@ -42,7 +45,18 @@ def test_a_date_is_measured_against_the_date_of_the_answer() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["-3", "120junk", "junk", "1e3", "", "Sun, 29 Nov 2026 12:02:00 +0000", "Sun, 31 Feb 2026 12:02:00 GMT", "٣"],
+    [
+        "-3",
+        "120junk",
+        "junk",
+        "1e3",
+        "",
+        "Sun, 29 Nov 2026 12:02:00 +0000",
+        "Sun, 31 Feb 2026 12:02:00 GMT",
+        "Sun Feb 31 12:02:00 2026",
+        "Sun, 29-Nov-26 12:02:00 GMT",
+        "٣",
+    ],
 )
 def test_what_can_not_be_read_gives_the_default_and_says_so(value: str) -> None:
     wait = wait_told(told(value), LIMIT, now_ms=NOW_MS)

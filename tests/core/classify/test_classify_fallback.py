@@ -39,7 +39,7 @@ def test_a_status_means_the_same_for_reads_and_writes(status: int, category: Cat
     assert expected == judged(WRITE, answer(status))
 
 
-@pytest.mark.parametrize("status", [500, 501, 502, 503, 504, 520, 599, 700])
+@pytest.mark.parametrize("status", [500, 501, 502, 503, 504, 520, 599, 700, 999, 99, 0])
 def test_a_server_error_settles_a_read_and_never_a_write(status: int) -> None:
     read = judged(READ, answer(status, b"<h1>Oops</h1>", HTML))
     write = judged(WRITE, answer(status, b"<h1>Oops</h1>", HTML, ("retry-after", "3")))
@@ -54,6 +54,12 @@ def test_a_read_waits_as_a_failing_server_asks() -> None:
     assert (Category.CONFIRMED_FAILURE, Retry.AFTER_DELAY, 300) == (
         verdict.category, verdict.retry, verdict.retry_after_s
     )  # fmt: skip
+
+
+def test_no_read_waits_longer_than_the_ceiling() -> None:
+    verdict = classified(READ, answer(503, b"", HTML, ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT"))).verdict
+
+    assert (Retry.AFTER_HUMAN, None) == (verdict.retry, verdict.retry_after_s)
 
 
 @pytest.mark.parametrize("status", [409, 412])

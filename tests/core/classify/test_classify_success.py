@@ -145,6 +145,17 @@ def test_accepted_is_not_finished() -> None:
     assert RemoteEffect.NONE is judged(READ, answer(202))[3]
 
 
+def test_accepted_work_is_not_asked_for_again() -> None:
+    assert "do not send it again" in classified(WRITE, answer(202)).verdict.message
+    assert "again" not in classified(READ, answer(202)).verdict.message
+
+
+def test_a_poll_further_off_than_the_ceiling_is_for_a_human() -> None:
+    verdict = classified(WRITE, answer(202, b"", JSON, ("retry-after", "90000"))).verdict
+
+    assert (Retry.AFTER_HUMAN, None) == (verdict.retry, verdict.retry_after_s)
+
+
 def test_accepted_is_a_success_where_it_is_declared_as_one() -> None:
     declared = replace(operation(method="POST", effect=Effect.WRITE), success_statuses=(202,))
 
