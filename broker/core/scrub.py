@@ -12,7 +12,7 @@ from typing import Final, final
 
 from typing_extensions import override
 
-from broker.contract.reasons import ScrubState, WarningCode
+from broker.contract.reasons import Retry, ScrubState, WarningCode
 from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
 from broker.core.classify.answer import has_body, with_scrubbed_body, without_body
 from broker.core.credential import BasicSecret, CredentialSecret, scrub_values
@@ -124,6 +124,8 @@ def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
     work = _Work(secrets)
     answer = None if classified.answer is None else work.answer(classified.answer, raw.body)
     completeness = None if classified.completeness is None else work.completeness(classified.completeness)
+    if work.cut_cursor:
+        classified = replace(classified, verdict=replace(classified.verdict, retry=Retry.NEVER))
     if work.withheld:
         state, reason = (
             ScrubState.DONE,
@@ -146,6 +148,7 @@ class _Work:
         self._secrets = secrets
         self.hits = 0
         self.withheld = False
+        self.cut_cursor = False
 
     def answer(self, answer: HttpAnswer, body: bytes) -> HttpAnswer:
         cleaned = self._secrets.clean(body)
@@ -166,6 +169,7 @@ class _Work:
         cursor = None if completeness.next_cursor is None else self._text(completeness.next_cursor)
         continuation = completeness.continuation
         if cursor != completeness.next_cursor:  # a cut cursor leads nowhere
+            self.cut_cursor = True
             cursor, continuation = None, {"kind": "none"}
         return replace(completeness, next_cursor=cursor, continuation=continuation)
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.contract.reasons import IncompleteCode, ScrubState, WarningCode
+from broker.contract.reasons import IncompleteCode, Retry, ScrubState, WarningCode
 from broker.contract.result import Completeness, HttpAnswer, IncompleteReason, ScrubReport
 from broker.core.credential import BasicSecret, BearerSecret, HeaderSecret
 from broker.core.outcome import Fault, Scrubbed
@@ -160,11 +160,13 @@ def test_a_cursor_that_holds_the_secret_is_dropped() -> None:
     link = ("link", f'<https://api.example.com/things?page=2&t={TOKEN}>; rel="next"')
     clean = ("link", '<https://api.example.com/things?page=2>; rel="next"')
 
-    dropped, kept = scrubbed(b"[1]", JSON, link).completeness, scrubbed(b"[1]", JSON, clean).completeness
+    without, with_cursor = scrubbed(b"[1]", JSON, link), scrubbed(b"[1]", JSON, clean)
+    dropped, kept = without.completeness, with_cursor.completeness
     assert dropped is not None
     assert kept is not None
     assert (None, {"kind": "none"}) == (dropped.next_cursor, dropped.continuation)
     assert "https://api.example.com/things?page=2" == kept.next_cursor
+    assert (Retry.NEVER, Retry.BOUNDED) == (without.verdict.retry, with_cursor.verdict.retry)  # nowhere to go on to
 
 
 def test_completeness_without_a_cursor_is_kept() -> None:
