@@ -84,15 +84,25 @@ def scan_tree(root: Path) -> Iterator[str]:
                 yield f"{path}: {', '.join(found)}"
 
 
-def scan_processes(proc: Path = Path("/proc")) -> Iterator[str]:
-    """One line for each process of this user whose arguments or environment hold a canary."""
+def scan_processes(roots: list[str], proc: Path = Path("/proc")) -> Iterator[str]:
+    """One line for each process that the tests left running and whose arguments or environment hold a canary.
+
+    A process is theirs if its arguments, environment or working directory lie below one of the roots.
+    """
+    below = [os.fsencode(str(Path(root).resolve())) for root in roots]
     for process in sorted(proc.glob("[0-9]*")):
-        for name in ("cmdline", "environ"):
-            try:
-                if process.stat().st_uid == os.getuid() and (found := hits((process / name).read_bytes())):
+        told = {name: _told(process / name) for name in ("cmdline", "environ", "cwd")}
+        if any(root in text for root in below for text in told.values()):
+            for name, text in told.items():
+                if found := hits(text):
                     yield f"process {process.name}: {name}: {', '.join(found)}"
-            except OSError:  # it ended meanwhile, or can't be looked into
-                continue
+
+
+def _told(path: Path) -> bytes:
+    try:
+        return os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+    except OSError:  # it ended meanwhile, or is another user's
+        return b""
 
 
 def plant_and_find() -> None:
@@ -120,7 +130,7 @@ def main(roots: list[str]) -> int:
         print(f"nothing to scan at {', '.join(missing) or 'no path at all'}", file=sys.stderr)
         return 64
     plant_and_find()
-    found = [line for root in roots for line in scan_tree(Path(root))] + list(scan_processes())
+    found = [line for root in roots for line in scan_tree(Path(root))] + list(scan_processes(roots))
     for line in found:
         print(f"canary found: {line}", file=sys.stderr)
     files = sum(len(names) for root in roots for _, _, names in os.walk(root))

@@ -76,20 +76,26 @@ def test_links_are_not_followed(folder: Path) -> None:
     assert list(scan_tree(folder)) == []
 
 
-def test_a_secret_in_the_arguments_of_a_process_is_found() -> None:
+@pytest.mark.parametrize("left", ["cmdline", "environ", "cwd"])
+def test_a_secret_in_a_process_that_was_left_running_is_found(folder: Path, left: str) -> None:
+    place = str(folder.resolve())
     with subprocess.Popen(
-        [sys.executable, "-c", "input()", SECRET.decode()], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        [sys.executable, "-c", "input()", SECRET.decode(), place if left == "cmdline" else ""],
+        stdin=subprocess.PIPE,
+        env={"PLACE": place} if left == "environ" else {},
+        cwd=place if left == "cwd" else "/",
     ) as child:
-        found = list(scan_processes())
+        found, elsewhere = list(scan_processes([place])), list(scan_processes([place + "/elsewhere"]))
         child.communicate(b"\n", timeout=10)
 
-    assert f"process {child.pid}: cmdline: plain" in found
+    assert found == [f"process {child.pid}: cmdline: plain"]
+    assert elsewhere == []
 
 
 def test_a_process_that_can_not_be_looked_into_is_passed_over(folder: Path) -> None:
     (folder / "123").mkdir()
 
-    assert list(scan_processes(folder)) == []
+    assert list(scan_processes([str(folder)], folder)) == []
 
 
 def test_the_scan_proves_itself_before_it_looks() -> None:

@@ -9,7 +9,11 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 wheel=$(ls "$1"/doorward-*.whl)
 "$root/packaging/setup-venv.sh" "$2" "$root/requirements.lock" --force-reinstall "$wheel"
 bin=$(cd "$2/bin" && pwd)
-state=${3:-$(mktemp -d /tmp/doorward.XXXXXX)}
+state=${3:-}
+if [ -z "$state" ]; then
+    state=$(mktemp -d /tmp/doorward.XXXXXX)
+    trap 'rm -rf "$state"' EXIT
+fi
 mkdir -p "$state/elsewhere" "$state/home"
 
 fail() {
