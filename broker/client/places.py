@@ -2,9 +2,12 @@
 
 The environment chooses a state directory and no more: whom to trust there is decided by owners, modes and keys.
 On the agent's path this module must cost nothing: no dataclass, and pathlib and platformdirs only when asked for.
+Sockets never lie where another user could have been first: without a runtime directory they stand with the data.
 """
 
 import os
+import stat
+import sys
 from collections.abc import Mapping
 
 TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAME = "doorward"
+_ON_LINUX = {"config": ".config", "data": ".local/share", "state": ".local/state"}  # as the XDG specification has it
 
 
 class Places:
@@ -35,11 +39,11 @@ class Places:
 
     @property
     def config(self) -> "Path":
-        return _path(self._place("config", "XDG_CONFIG_HOME", "user_config_dir"))
+        return _path(self._place("config", "XDG_CONFIG_HOME"))
 
     @property
     def data(self) -> "Path":
-        return _path(self._place("data", "XDG_DATA_HOME", "user_data_dir"))
+        return _path(self._place("data", "XDG_DATA_HOME"))
 
     @property
     def runtime(self) -> "Path":
@@ -49,7 +53,7 @@ class Places:
     def anchor(self) -> "Path":
         if self._home is not None:
             return _path(self._home, "anchor")
-        return _path(self._place("state", "XDG_STATE_HOME", "user_state_dir"), "anchor")
+        return _path(self._place("state", "XDG_STATE_HOME"), "anchor")
 
     @property
     def policies(self) -> "Path":
@@ -103,17 +107,37 @@ class Places:
     def _runtime(self) -> str:
         if self._home is not None:
             return f"{self._home}/run"
-        return self._place("run", "XDG_RUNTIME_DIR", "user_runtime_dir")
+        chosen = _absolute(self._environ.get("XDG_RUNTIME_DIR", "")) or _login_directory(os.getuid())
+        return f"{chosen}/{_NAME}" if chosen else f"{self._place('data', 'XDG_DATA_HOME')}/run"
 
-    def _place(self, below_home: str, variable: str, function: str) -> str:
+    def _place(self, below_home: str, variable: str) -> str:
         if self._home is not None:
             return f"{self._home}/{below_home}"
-        chosen = self._environ.get(variable, "")
-        if chosen.startswith("/"):  # the XDG specification has relative ones ignored
-            return f"{chosen.rstrip('/')}/{_NAME}"
-        import platformdirs  # noqa: PLC0415 - 5 ms, and only where nothing else decides
+        chosen = _absolute(self._environ.get(variable, ""))
+        if chosen:
+            return f"{chosen}/{_NAME}"
+        if sys.platform != "linux":
+            import platformdirs  # noqa: PLC0415 - 15 ms, and only where nothing else decides
 
-        return str(getattr(platformdirs, function)(_NAME, appauthor=False))
+            return str(getattr(platformdirs, f"user_{below_home}_dir")(_NAME, appauthor=False))
+        home = self._environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - no pathlib here
+        return f"{home.rstrip('/')}/{_ON_LINUX[below_home]}/{_NAME}"
+
+
+def _absolute(chosen: str) -> str:
+    """A directory that a variable names; the XDG specification has relative ones ignored."""
+    return chosen.rstrip("/") if chosen.startswith("/") else ""
+
+
+def _login_directory(uid: int) -> str:
+    """What logins get as XDG_RUNTIME_DIR, for who comes without that variable: cron, su, a bare environment."""
+    place = f"/run/user/{uid}"
+    try:
+        facts = os.lstat(place)
+    except OSError:
+        return ""
+    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == uid and not facts.st_mode & 0o077
+    return place if ours else ""
 
 
 def _path(*parts: str) -> "Path":
