@@ -16,7 +16,12 @@ def run(noun: str, arguments: list[str]) -> int:
     where = places()
     with running(where) as control:
         status = control.status()
-    show(status, [*_lines(status), f"policies {visible(str(where.policies))}"], as_json=options.json)
+    lines = [
+        *_lines(status),
+        f"  policies {visible(str(where.policies))}",
+        f"  agents   {visible(where.agent_socket)}",
+    ]
+    show(status, lines, as_json=options.json)
     return 0
 
 

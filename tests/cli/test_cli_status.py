@@ -17,7 +17,8 @@ def test_a_status_reads_so(cli: CommandLine) -> None:
         "! waiting  2 for an answer",
         "? in doubt 1: doorward operations list --in-doubt",
         "  sessions 3",
-        f"policies {cli.places.policies}",
+        f"  policies {cli.places.policies}",
+        f"  agents   {cli.places.agent_socket}",
     ] == out.splitlines()
 
 
