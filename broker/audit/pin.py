@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from broker.audit.disk import PRIVATE_FILE, Disk, LocalDisk, read_private_file, write_durably
 from broker.audit.faults import AuditError
 from broker.audit.payload import KEY_BYTES, LOG_ID_BYTES, LogIdentity
 from broker.contract.wire import JsonValue, WireError, canonical, parse_object
+from broker.core.secret import Secret
 
 VERSION = 1
 MAX_PIN_BYTES = 4096
@@ -58,6 +61,11 @@ class Pin:
             first_epoch_key=bytes.fromhex(self.first_epoch_key),
             root_key=bytes.fromhex(self.root_key),
         )
+
+    def opened_by(self, audit_sk: Secret) -> bool:
+        """Whether this is the secret that opens the log, and not another log's."""
+        private = X25519PrivateKey.from_private_bytes(audit_sk.reveal())
+        return private.public_key().public_bytes_raw().hex() == self.audit_key
 
     @classmethod
     def load(cls, path: Path) -> "Pin":

@@ -14,7 +14,7 @@ from broker.contract.statements import policy_bytes
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
 from broker.core.events import EventName
-from broker.core.identity import UNIDENTIFIED, Caller, PeerFacts, ProcessFacts, identify
+from broker.core.identity import UNIDENTIFIED, Caller, ProcessFacts, identify
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.explain import explain
 from broker.core.policy.model import AgentProgram
@@ -157,11 +157,9 @@ class Archive(Credentials):
         at.changed("operation", id=target, state="settled")
         return {"correlation_id": target, "as": "applied" if applied else "not_applied"}
 
-    async def reconcile(self, correlation_id: str, peer: PeerFacts) -> JsonObject:
-        at = self._at
-        caller = identify(peer, agents=at.rulebook.current().agents, holders=at.sessions.holders)
+    async def reconcile(self, correlation_id: str) -> JsonObject:
         try:
-            return await at.engine.reconcile_for_human(correlation_id, caller)
+            return await self._at.engine.reconcile_for_human(correlation_id)
         except (Overloaded, Stopping):
             raise ControlError("limit", "The broker has as much work as it takes, or is stopping.") from None
 
@@ -188,15 +186,16 @@ class Archive(Credentials):
     def _check(self, opened: Opened) -> QuarantineReason | None:
         """While unlocking: log and vault belong together, and neither has gone back behind what the other knows."""
         known, directory = opened.audit_head(), self._at.audit_paths.directory
-        if known is not None and known.seq > self._at.writer.head[0]:
+        key = opened.audit_keys().audit_sk
+        if not self._at.pin.opened_by(key) or (known is not None and known.seq > self._at.writer.head[0]):
             return QuarantineReason.AUDIT_MISMATCH
         try:
-            for seq, told in read_events(directory, opened.audit_keys().audit_sk, start_seq=known.seq if known else 0):
+            for seq, told in read_events(directory, key, start_seq=known.seq if known else 0):
                 if _generation_of(told) > opened.generation:
                     self._warn(f"record {seq} of the audit log tells of a later vault than the one that is here")
                     return QuarantineReason.GENERATION_WENT_BACK
-        except AuditError:
-            return QuarantineReason.AUDIT_MISMATCH
+        except AuditError as cause:  # that proves nothing against the vault, and nothing for it
+            raise ControlError("audit_unwritable", f"The audit log can't be read: {cause}") from None
         return None
 
     def _operation(self, attempt: Attempt) -> JsonObject:

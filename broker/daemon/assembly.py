@@ -15,6 +15,7 @@ from broker.contract.openapi import document
 from broker.contract.schemas import UnknownSchemaError, schema
 from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
+from broker.core.identity import identify
 from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
@@ -35,7 +36,7 @@ from broker.server.connections import Connections
 from broker.server.control_routes import ControlApi, control_errors
 from broker.server.door import Door, DoorLimits
 from broker.server.events import EventHub
-from broker.server.peer import boot_id
+from broker.server.peer import boot_id, ourselves
 from broker.server.runs import RunTable
 from broker.server.sessions import Ended, SessionRegistry
 from broker.vault import Vault, verify
@@ -137,6 +138,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         policies=rulebook,
         vault=custody,
         clock=clock,
+        broker=identify(ourselves(boot=boot_id()), agents={}, holders={}),
     )
     premises = Premises(
         places=places,

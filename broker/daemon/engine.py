@@ -43,6 +43,7 @@ class PipelineEngine:
         policies: PolicySource,
         vault: Vault,
         clock: Clock,
+        broker: Caller,
     ) -> None:
         self._pipeline = pipeline
         self._reconciler = reconciler
@@ -53,6 +54,7 @@ class PipelineEngine:
         self._policies = policies
         self._vault = vault
         self._clock = clock
+        self._broker = broker
 
     async def perform(self, action: Action) -> JsonObject:
         received = Received(
@@ -72,9 +74,12 @@ class PipelineEngine:
             correlation_id, lambda: self._settle(correlation_id, target, caller, anchor_id=caller.anchor.id)
         )
 
-    async def reconcile_for_human(self, target: str, caller: Caller) -> JsonObject:
-        """The same read-back at a human's word; it passes the policy as an unidentified caller's request."""
-        correlation_id = new_correlation_id(self._clock.now_ms())
+    async def reconcile_for_human(self, target: str) -> JsonObject:
+        """The same read-back at a human's word. The broker itself asks, as a caller that no policy names.
+
+        Were it the human's process that asked, it would hold a session from then on, and could answer no card.
+        """
+        correlation_id, caller = new_correlation_id(self._clock.now_ms()), self._broker
         run = self._runs.start(
             correlation_id,
             caller.anchor.id,

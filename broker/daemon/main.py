@@ -55,7 +55,7 @@ async def serve(
     async with asyncio.TaskGroup() as tasks:
         house = await build(places, tasks, wiring or Wiring(), descriptors=_raise_descriptor_limit())
         await _announce(house, transient=transient)
-        serving = _open_doors(house, tasks, places, passed, transient=transient)
+        serving, endpoints = _open_doors(house, tasks, places, passed, transient=transient)
         sockets.notify(environ, "READY=1\nSTATUS=serving")
         print("ready", flush=True)  # noqa: T201 - whoever started this daemon waits for the word
         LOG.info("serving", extra={"state": house.premises.vault.state.value, "seq": house.premises.writer.head[0]})
@@ -64,24 +64,29 @@ async def serve(
         LOG.info("stopping")
         for task in serving:
             task.cancel()
+        await asyncio.wait(serving)
+        for endpoint in endpoints:  # who comes now is refused, or waits where systemd listens on
+            endpoint.close()
         await _stop(house, drain_s)
     return 0
 
 
 def _open_doors(
     house: House, tasks: asyncio.TaskGroup, places: Places, passed: dict[str, socket.socket], *, transient: bool
-) -> list[asyncio.Task[None]]:
+) -> tuple[list[asyncio.Task[None]], list[socket.socket]]:
     serving: list[asyncio.Task[None]] = []
+    endpoints: list[socket.socket] = []
     ways = [(house.control, "control", places.control_socket)]
     if not transient:
         ways.append((house.agents, "agent", places.agent_socket))
     for listener, name, path in ways:
         endpoint = passed.get(name) or sockets.listen(path)
+        endpoints.append(endpoint)
         serving += [
             tasks.create_task(listener.door.serve(endpoint)),
             tasks.create_task(listener.door.sweeping()),
         ]
-    return serving
+    return serving, endpoints
 
 
 async def _announce(house: House, *, transient: bool) -> None:

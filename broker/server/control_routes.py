@@ -283,7 +283,7 @@ class ControlApi:
         return await self._office.settle(_signed(asking))
 
     async def _reconcile(self, asking: Asking) -> JsonValue:
-        return await self._office.reconcile(asking.name, asking.peer)
+        return await self._office.reconcile(asking.name)
 
     async def _audit_events(self, asking: Asking) -> JsonValue:
         query = asking.request.query

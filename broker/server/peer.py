@@ -77,6 +77,15 @@ def inspect(connection: Endpoint, *, boot: str) -> PinnedPeer:
         raise
 
 
+def ourselves(*, boot: str) -> PeerFacts:
+    """Facts of this very process, for what it does by itself; who started it is no part of that."""
+    pidfd = os.pidfd_open(os.getpid())
+    try:
+        return PeerFacts(process=_read(pidfd)[0], ancestors=(), boot_id=boot)
+    finally:
+        os.close(pidfd)
+
+
 def nobody_behind(process: ProcessFacts) -> PeerFacts:
     """Facts of no connection at all, for explaining what a policy would say to a name."""
     return PeerFacts(process=process, ancestors=(), boot_id="")

@@ -74,6 +74,7 @@ class Shop(DeskRoom):
             policies=self.policies,
             vault=self.vault,
             clock=self.clock,
+            broker=market.agent(5000, name="unidentified"),
         )
 
     async def act(self, ask: HttpAsk, number: int = 1, **more: Any) -> Any:
@@ -198,9 +199,8 @@ async def test_a_locked_vault_reconciles_nothing(shop: Shop) -> None:
 
 async def test_what_a_human_began_is_done_though_they_hang_up(shop: Shop) -> None:
     await shop.doubtful()
-    human = market.agent(5000)
     async with asyncio.TaskGroup() as tasks:
-        reconciling = tasks.create_task(shop.engine.reconcile_for_human(OP, human))
+        reconciling = tasks.create_task(shop.engine.reconcile_for_human(OP))
         card = await shop.card()
         reconciling.cancel()
         await asyncio.sleep(0)
@@ -216,7 +216,7 @@ async def test_what_a_human_began_is_done_though_they_hang_up(shop: Shop) -> Non
 
 
 async def test_a_humans_reconcile_answers_with_an_envelope(shop: Shop) -> None:
-    told = await shop.engine.reconcile_for_human("op_" + "7" * 44, market.agent(5000))
+    told = await shop.engine.reconcile_for_human("op_" + "7" * 44)
 
     assert ("invalid_request", "unknown_correlation_id") == gist(told)[:2]
 

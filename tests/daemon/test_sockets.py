@@ -1,5 +1,6 @@
 """Listening sockets: systemd's or our own; a stale one is replaced, a live one never."""
 
+import fcntl
 import json
 import os
 import socket
@@ -34,7 +35,7 @@ def activated(*passed: socket.socket, count: str | None = None, names: str = "",
     wanted = [endpoint.fileno() for endpoint in passed]
 
     def place() -> None:
-        held = [os.dup(number) for number in wanted]
+        held = [fcntl.fcntl(number, fcntl.F_DUPFD, 20) for number in wanted]
         for offset, number in enumerate(held):
             os.dup2(number, 3 + offset)
 

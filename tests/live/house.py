@@ -327,7 +327,8 @@ class House:
         pass_fds: Sequence[int] = (),
     ) -> Self:
         """Start the daemon and wait until it serves. Its log goes where the CLI would put it."""
-        with self.places.daemon_log.open("ab") as log:
+        log = os.open(self.places.daemon_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
             self.process = subprocess.Popen(
                 [sys.executable, *program, *words],
                 env={**self.environ, **(environ or {})},
@@ -337,6 +338,8 @@ class House:
                 stderr=log,
                 pass_fds=pass_fds,
             )
+        finally:
+            os.close(log)
         assert self.process.stdout is not None
         assert select.select([self.process.stdout], [], [], START_S)[0], "the daemon did not start in time"
         assert self.process.stdout.readline() == b"ready\n", self.log()
