@@ -66,6 +66,22 @@ def seconds(text: str) -> float:
     return value
 
 
+def whole_number(text: str) -> int:
+    """0 and up; what argparse makes of the ValueError names it."""
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def positive_number(text: str) -> int:
+    """1 and up, likewise."""
+    value = whole_number(text)
+    if value == 0:
+        raise ValueError(text)
+    return value
+
+
 def human_parser(prog: str, description: str | None = None) -> Parser:
     """A parser with what every human verb takes."""
     parser = Parser(prog, description)

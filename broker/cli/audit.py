@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker.cli.arguments import Verbs
+from broker.cli.arguments import Verbs, positive_number, whole_number
 from broker.cli.faults import UsageError
 from broker.cli.output import number, part, parts, show, text
 from broker.cli.reach import desk, places
@@ -37,8 +37,8 @@ def _verbs(noun: str) -> Verbs:
     shown = verbs.add("show", "its events, opened with the vault's key")
     shown.add_argument("--correlation-id", metavar="ID", help="of one request")
     shown.add_argument("--event", metavar="NAME", help="of one kind")
-    shown.add_argument("--after-seq", type=int, metavar="N", help="those after record N")
-    shown.add_argument("--limit", type=int, metavar="N", help=f"at most N; default {DEFAULT_EVENTS}")
+    shown.add_argument("--after-seq", type=whole_number, metavar="N", help="those after record N")
+    shown.add_argument("--limit", type=positive_number, metavar="N", help=f"at most N; default {DEFAULT_EVENTS}")
     return verbs
 
 
@@ -137,7 +137,7 @@ def _last(control: ControlClient, limit: int) -> dict[str, JsonValue]:
     """The last events; their numbers have gaps, for signatures and other records stand between them."""
     head = number(part(control.status(), "audit"), "seq")
     reach = limit * RECORDS_PER_EVENT
-    answer = control.audit_events(after_seq=max(head - reach, -1), limit=min(reach, MOST_EVENTS))
+    answer = control.audit_events(after_seq=max(head - reach, 0), limit=min(reach, MOST_EVENTS))
     return {**answer, "events": parts(answer, "events")[-limit:]}
 
 

@@ -113,6 +113,8 @@ def test_a_wrong_passphrase_starts_no_daemon_and_is_exit_1(ready: CommandLine) -
 def test_verbs_without_a_daemon_leave_none_behind(ready: CommandLine) -> None:
     assert 0 == ready.run("policy", "diff", passphrase=PASSPHRASE)[0]
     assert 0 == ready.run("audit", "show", "--limit", "3", passphrase=PASSPHRASE)[0]
+    code, out, _ = ready.run("audit", "show", passphrase=PASSPHRASE)
+    assert (0, True) == (code, "vault.created" in out)  # a young log has less than is asked for
     assert 31 == ready.run("status")[0]
 
 
@@ -145,6 +147,13 @@ def test_the_log_verifies_and_an_altered_copy_does_not(ready: CommandLine) -> No
 )
 def test_a_witness_that_cannot_be_read_is_usage(ready: CommandLine, line: list[str]) -> None:
     assert 64 == ready.run("audit", "verify", *line)[0]
+
+
+@pytest.mark.parametrize("line", [["--limit", "0"], ["--limit", "x"], ["--after-seq", "-1"]])
+def test_a_number_of_events_that_means_nothing_is_usage(cli: CommandLine, line: list[str]) -> None:
+    code, _, err = cli.run("audit", "show", *line)
+
+    assert (64, True) == (code, line[0] in err)
 
 
 def test_a_log_that_is_not_there_is_told(cli: CommandLine) -> None:
