@@ -59,13 +59,24 @@ def _operations(operations: "list[Answer]") -> list[str]:
     for name, operation in zip(names, operations, strict=True):
         effect = "DELETE" if operation.get("destructive") else str(operation.get("effect")).upper()
         gate = _GATES.get(str(operation.get("gate")), str(operation.get("gate")))
-        known = operation.get("parameters")
-        parameters = " ".join(map(str, known)) if isinstance(known, list) else ""
+        parameters = _parameters(operation.get("parameters"))
         what = f"{effect:<6} {operation.get('method')} {operation.get('path')}; {gate}"
         out.append(f"  {name}{' ' * (width - cells(name))}  {visible(what)}")
         if parameters:
             out.append(f"  {' ' * width}  takes {visible(parameters)}")
     return out
+
+
+def _parameters(known: "JsonValue") -> str:
+    """The arguments of a `doorward call`, those that may be left out in brackets."""
+    if not isinstance(known, dict):
+        return ""
+    body = known.get("body")
+    names = [name for part in (known.get("path"), known.get("query"), body) if isinstance(part, list) for name in part]
+    required = known.get("required")
+    needed = required if isinstance(required, list) else []
+    told = [str(name) if name in needed else f"[{name}]" for name in names]
+    return " ".join([*told, "and any others"] if body == "object" else told)
 
 
 def _objects(value: "JsonValue") -> "list[Answer]":

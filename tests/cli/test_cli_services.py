@@ -1,7 +1,9 @@
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
+from broker.contract.schemas import schema
 from broker.contract.wire import JsonValue, parse_object
 from tests.fakes.command_line import CommandLine
 from tests.fakes.envelopes import ID, envelope
@@ -21,7 +23,7 @@ SERVICES: dict[str, JsonValue] = {
                     "gate": "none",
                     "method": "GET",
                     "path": "/user",
-                    "parameters": [],
+                    "parameters": {"path": [], "query": [], "body": None, "required": []},
                     "completeness_declared": False,
                 },
                 {
@@ -31,7 +33,17 @@ SERVICES: dict[str, JsonValue] = {
                     "gate": "per_call",
                     "method": "DELETE",
                     "path": "/r/{id}",
-                    "parameters": ["id", "x\x1b"],
+                    "parameters": {"path": ["id"], "query": ["x\x1b"], "body": ["why"], "required": ["id", "why"]},
+                    "completeness_declared": False,
+                },
+                {
+                    "operation": "notes.put",
+                    "effect": "write",
+                    "destructive": False,
+                    "gate": "per_call",
+                    "method": "PUT",
+                    "path": "/n/{id}",
+                    "parameters": {"path": ["id"], "query": [], "body": "object", "required": ["id"]},
                     "completeness_declared": False,
                 },
             ],
@@ -40,7 +52,9 @@ SERVICES: dict[str, JsonValue] = {
 }
 
 
-def test_services_are_listed_with_effect_and_gate(cli: CommandLine) -> None:
+def test_services_are_listed_with_effect_gate_and_arguments(cli: CommandLine) -> None:
+    jsonschema_rs.validator_for(schema("services")).validate(SERVICES)
+
     with cli.agent_daemon() as daemon:
         daemon.replies["GET /v1/services"] = (200, SERVICES)
         code, out, _ = cli.run("services")
@@ -50,7 +64,9 @@ def test_services_are_listed_with_effect_and_gate(cli: CommandLine) -> None:
         "github",
         "  user.get         READ   GET /user; runs without asking",
         "  releases.delete  DELETE DELETE /r/{id}; asks each time",
-        "                   takes id x\\u{1b}",
+        "                   takes id [x\\u{1b}] why",
+        "  notes.put        WRITE  PUT /n/{id}; asks each time",
+        "                   takes id and any others",
         "  any path by GET; its answers are never known to be complete",
     ] == out.splitlines()
 
