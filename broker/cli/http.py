@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from broker.contract.wire import JsonValue
 
 MOST_BODY_BYTES = 1 << 20  # the daemon takes less; it says so itself
+_REFUSED = {  # where not the policy says no, an explanation ends as the request itself would
+    "locked": "vault_locked",
+    "unlocking": "vault_locked",
+    "quarantined": "vault_locked",
+    "frozen": "broker_unavailable",
+    "in_doubt": "reconcile_required",
+}
 _WORDS = {"http": "METHOD (SERVICE PATH | URL)", "call": "SERVICE.OPERATION [KEY=TEXT | KEY:=JSON ...]"}
 _HTTP = """examples:
   doorward http GET github /user
@@ -251,5 +258,6 @@ def explanation(answer: "dict[str, JsonValue]") -> tuple[list[str], int]:
         f"gate: {answer.get('gate') or 'not reached'}; rules: {named}; "
         + ("a human would be asked now" if answer.get("card") else "no human would be asked"),
     ]
-    code = {"allow": 0, "ask": 0, "invalid": USAGE}.get(decision, EXIT_CODES["policy_denied"])
+    refused = EXIT_CODES[_REFUSED.get(str(answer.get("code")), "policy_denied")]
+    code = {"allow": 0, "ask": 0, "invalid": USAGE}.get(decision, refused)
     return [visible(line) for line in out], code

@@ -259,6 +259,18 @@ def test_explain_tells_the_decision_and_sends_nothing(cli: CommandLine, decision
     ] == out.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [("locked", 30), ("quarantined", 30), ("frozen", 31), ("in_doubt", 26), ("no_rule", 20)],
+)
+def test_an_explained_refusal_ends_as_the_request_itself_would(cli: CommandLine, why: str, code: int) -> None:
+    told: dict[str, JsonValue] = {"decision": "deny", "gate": None, "code": why, "rules": [], "operation": None, "message": "No."}
+    with cli.agent_daemon() as daemon:
+        daemon.replies["POST /v1/explain"] = (200, told)
+
+        assert code == cli.run("explain", "GET", "github", "/user")[0]
+
+
 def test_explain_on_a_locked_vault_is_the_envelope(cli: CommandLine) -> None:
     with cli.agent_daemon() as daemon:
         daemon.replies["POST /v1/explain"] = (200, envelope("vault_locked", code="locked"))
