@@ -140,7 +140,8 @@ def identify(
     """Choose the anchor of a peer.
 
     The nearest process that holds a session, else the nearest named one, else one that the client claims within its
-    own chain, else the connection alone. `holders` maps process keys to the span of the session that they hold.
+    own chain, else the connection alone. `holders` maps process keys to the span of the session that they hold: one
+    that was claimed, or goes by its name, is none, for what it has is no business of the others that it started.
     """
     for depth, process in enumerate(peer.chain):
         span = holders.get(process.key)
@@ -149,7 +150,7 @@ def identify(
     for depth, process in enumerate(peer.chain):
         if may_anchor(process) and named_by(agents, process) is not None:
             return _within(peer, depth, Span.TREE, agents)
-    for depth, process in enumerate(peer.chain):
+    for depth, process in enumerate(peer.ancestors, start=1):
         if process.pid in claimed and may_anchor(process):
             return _within(peer, depth, Span.TREE, agents)
     return _within(peer, 0, Span.CONNECTION, agents)

@@ -120,7 +120,8 @@ class Admission:
         return key_id
 
     def _is_agents(self, connection: Connection) -> bool:
-        holders, facts = self.sessions.holders, connection.facts
-        if any(process.key in holders for process in facts.chain):
+        facts, sessions = connection.facts, self.sessions
+        if any(sessions.anchors(process.key) for process in facts.chain):
             return True
-        return identify(facts, agents=self.policies.current().agents, holders=holders).agent != UNIDENTIFIED
+        agents = self.policies.current().agents
+        return identify(facts, agents=agents, holders=sessions.holders).agent != UNIDENTIFIED

@@ -22,7 +22,7 @@ from broker.core.policy.overview import Opening, could_open
 from broker.core.resolve import HttpAsk
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
-from broker.server.connections import Connections
+from broker.server.connections import Connection, Connections
 from broker.server.peer import PeerError
 from broker.server.runs import Overloaded, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
@@ -126,9 +126,10 @@ class AgentApi:
 
     async def open_session(self, request: web.Request) -> web.Response:
         document = await self._read(request, "session-request")
-        claimed = document.get("ancestor_pid")
-        label = document.get("label")
-        caller = self._caller(request, claimed=(claimed,) if isinstance(claimed, int) else ())
+        claimed, label = document.get("ancestor_pid"), document.get("label")
+        if isinstance(claimed, int):
+            self._connection(request).claimed = claimed
+        caller = self._caller(request)
         if document.get("tree") is True:
             process = caller.peer.process
             if not may_anchor(process) or not self._sessions.declare_tree(process):
@@ -242,17 +243,19 @@ class AgentApi:
             raise _Answer(faults.refused(faults.shutting_down())) from None
         return faults.envelope_answer(await self._runs.wait(run, wait_s))
 
-    def _caller(self, request: web.Request, *, claimed: tuple[int, ...] = ()) -> Caller:
+    def _connection(self, request: web.Request) -> Connection:
         try:
-            connection = self._connections.of(request)
+            return self._connections.of(request)
         except PeerError as cause:
             raise _Answer(faults.refused(_no_peer(str(cause)))) from None
-        policy = self._policies.current()
+
+    def _caller(self, request: web.Request) -> Caller:
+        connection, policy = self._connection(request), self._policies.current()
         return identify(
             self._connections.facts(connection, policy),
             agents=policy.agents,
             holders=self._sessions.holders,
-            claimed=claimed,
+            claimed=() if connection.claimed is None else (connection.claimed,),
         )
 
     async def _raw(self, request: web.Request) -> bytes:

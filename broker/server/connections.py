@@ -26,6 +26,7 @@ class Connection:
     pinned: PinnedPeer
     transport: asyncio.Transport
     digests: bool = False
+    claimed: int | None = None  # the ancestor that it says it asks for; counts on this connection alone
 
     @property
     def facts(self) -> PeerFacts:

@@ -1,7 +1,8 @@
 """Live sessions and their grants, each bound to one process that the kernel watches.
 
 A session ends when its anchor exits (the pidfd becomes readable), on revoke, lock, freeze and stop; its grants end
-with it. Nothing is kept for a later process.
+with it. Nothing is kept for a later process. What a process alone was granted is never its tree's, whoever asks in
+the name of that; only a process that declares its own tree takes in what it starts.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import grants
@@ -23,6 +25,7 @@ from broker.core.policy.model import Ask
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource, SessionView
 from broker.server.peer import alive, executable_id, open_process
 
+ProcessKey: TypeAlias = tuple[int, int, int]
 SESSIONS_MAX = 4096
 LABEL_LIMIT = 200
 MUTES_KEPT = 1000
@@ -73,16 +76,20 @@ class SessionRegistry:
         self._ended = ended
         self._changed = changed
         self._by_id: dict[str, Session] = {}
-        self._by_key: dict[tuple[int, int, int], Session] = {}
-        self._trees: dict[tuple[int, int, int], int] = {}  # launchers of `doorward run`, by their pidfds
-        self._holders: dict[tuple[int, int, int], Span] = {}
+        self._by_key: dict[tuple[ProcessKey, bool], Session] = {}  # by anchor, and whether it spans a tree
+        self._trees: dict[ProcessKey, int] = {}  # launchers of `doorward run`, by their pidfds
+        self._holders: dict[ProcessKey, Span] = {}
         self._mutes: OrderedDict[Hashable, str] = OrderedDict()  # by program: a new process of it is no way round
         self.frozen = False
 
     @property
-    def holders(self) -> Mapping[tuple[int, int, int], Span]:
-        """Which processes hold a session, and what it spans."""
+    def holders(self) -> Mapping[ProcessKey, Span]:
+        """Which processes declared that all that they start is one session with them."""
         return self._holders
+
+    def anchors(self, process: ProcessKey) -> bool:
+        """Whether a session of any kind hangs on the process."""
+        return process in self._trees or any((process, tree) in self._by_key for tree in (False, True))
 
     def declare_tree(self, process: ProcessFacts) -> bool:
         """From now on this process and all that it starts are one session; it outlives a lock, its grants do not."""
@@ -96,8 +103,8 @@ class SessionRegistry:
         self._trees[process.key] = pidfd
         self._holders[process.key] = Span.TREE
         asyncio.get_running_loop().add_reader(pidfd, self._forget_tree, process.key)
-        narrower = self._by_key.get(process.key)
-        if narrower is not None and narrower.span is not Span.TREE:
+        narrower = self._by_key.get((process.key, False))
+        if narrower is not None:
             self.end(narrower.id, Ended.WIDENED)
         return True
 
@@ -107,7 +114,7 @@ class SessionRegistry:
     def enter(self, caller: Caller, *, span: Span, label: str | None) -> SessionView | Refusal:
         """The session of the caller's anchor; made if it is new. A label is the client's own word."""
         key = caller.anchor_process.key
-        session = self._by_key.get(key)
+        session = self._by_key.get((key, span is Span.TREE))
         if session is None:
             full = len(self._by_id) >= SESSIONS_MAX
             pidfd = None if full else open_process(key[0], start_ticks=key[1], inode=key[2])
@@ -121,7 +128,7 @@ class SessionRegistry:
         return _view(session)
 
     def find(self, caller: Caller) -> SessionView | None:
-        session = self._by_key.get(caller.anchor_process.key)
+        session = self._by_key.get((caller.anchor_process.key, caller.span is Span.TREE))
         return None if session is None else _view(session)
 
     def alive(self, session_id: str) -> bool:
@@ -171,7 +178,7 @@ class SessionRegistry:
         session = self._by_id.pop(session_id, None)
         if session is None:
             return False
-        self._let_go(session.caller.anchor_process.key)
+        self._by_key.pop(_place(session), None)
         asyncio.get_running_loop().remove_reader(session.pidfd)
         os.close(session.pidfd)
         self._post(EventName.SESSION_ENDED, session, {"why": why.value, "grants": len(session.grants)})
@@ -189,21 +196,12 @@ class SessionRegistry:
         for key in list(self._trees):
             self._forget_tree(key)
 
-    def _forget_tree(self, key: tuple[int, int, int]) -> None:
+    def _forget_tree(self, key: ProcessKey) -> None:
+        self._holders.pop(key, None)
         pidfd = self._trees.pop(key, None)
         if pidfd is not None:
             asyncio.get_running_loop().remove_reader(pidfd)
             os.close(pidfd)
-        session = self._by_key.get(key)
-        if session is None:
-            self._holders.pop(key, None)
-        else:
-            self._holders[key] = session.span
-
-    def _let_go(self, key: tuple[int, int, int]) -> None:
-        self._by_key.pop(key, None)
-        if key not in self._trees:
-            self._holders.pop(key, None)
 
     def mute(self, session_id: str, reason: str) -> bool:
         """Show no card of the session any more, nor of another process of the same program and user."""
@@ -274,8 +272,7 @@ class SessionRegistry:
         )
         session.muted = self._mutes.get(_program(session))
         self._by_id[session.id] = session
-        self._by_key[caller.anchor_process.key] = session
-        self._holders.setdefault(caller.anchor_process.key, span)
+        self._by_key[_place(session)] = session
         asyncio.get_running_loop().add_reader(pidfd, self.end, session.id, Ended.EXITED)
         self._post(
             EventName.SESSION_OPENED,
@@ -308,6 +305,11 @@ class SessionRegistry:
             self._audit.post(AuditEvent(name=name, at_ms=self._clock.now_ms(), session_id=session.id, fields=fields))
         except AuditUnwritable:
             return  # a session still has to end when the log is dead; nothing runs then anyway
+
+
+def _place(session: Session) -> tuple[ProcessKey, bool]:
+    anchor = session.anchor
+    return (anchor.pid, anchor.start_ticks, anchor.inode), session.span is Span.TREE
 
 
 def _program(session: Session) -> Hashable:

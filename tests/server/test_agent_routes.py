@@ -160,7 +160,7 @@ async def test_a_claimed_ancestor_counts_only_in_the_callers_own_chain(tmp_path:
         own = (await face.ask("POST", "/v1/session", {"ancestor_pid": os.getpid()})).value
 
         assert "connection" == stranger["span"]
-        assert (os.getpid(), "connection") == (own["anchor"]["pid"], own["span"])  # it holds that session already
+        assert (os.getpid(), "connection") == (own["anchor"]["pid"], own["span"])  # a tree is declared, not claimed
 
 
 async def test_a_locked_vault_opens_no_session_and_shows_no_service(tmp_path: Path) -> None:
