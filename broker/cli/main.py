@@ -61,22 +61,32 @@ NOBODY_READS = 141
 def main(arguments: list[str]) -> int:
     """Run one verb; the exit code."""
     try:
-        code = _verb(arguments)
+        code = _ended(arguments)
         sys.stdout.flush()
-    except HelpShown:
-        return 0
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at exit
         return NOBODY_READS
+    return code
+
+
+def _ended(arguments: list[str]) -> int:
+    """The exit code of one verb, however it ends."""
+    try:
+        return _verb(arguments)
+    except HelpShown:
+        return 0
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # the question that was interrupted has no line end
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
     except CliError as fault:
         return _told(arguments, str(fault), fault.code, fault.exit_code)
     except ClientError as fault:
         return _refused(arguments, fault)
     except Exception as fault:  # noqa: BLE001 - the last border: whatever it is, no traceback and no content leaves
         return _unforeseen(arguments, fault)
-    return code
 
 
 def _verb(arguments: list[str]) -> int:
@@ -119,6 +129,7 @@ def _told(arguments: list[str], message: str, code: str, exit_code: int) -> int:
         noun = arguments[0]
         value = misspelled(message) if noun in AGENT_VERBS and exit_code == USAGE else None
         print(dump(value or {"error": {"code": code, "message": message}}).decode())
+    sys.stdout.flush()  # what led to it is read first
     print(f"doorward: {visible(message, multiline=True)}", file=sys.stderr)
     return exit_code
 

@@ -264,7 +264,14 @@ def test_explain_tells_the_decision_and_sends_nothing(cli: CommandLine, decision
     [("locked", 30), ("quarantined", 30), ("frozen", 31), ("in_doubt", 26), ("no_rule", 20)],
 )
 def test_an_explained_refusal_ends_as_the_request_itself_would(cli: CommandLine, why: str, code: int) -> None:
-    told: dict[str, JsonValue] = {"decision": "deny", "gate": None, "code": why, "rules": [], "operation": None, "message": "No."}
+    told: dict[str, JsonValue] = {
+        "decision": "deny",
+        "gate": None,
+        "code": why,
+        "rules": [],
+        "operation": None,
+        "message": "No.",
+    }
     with cli.agent_daemon() as daemon:
         daemon.replies["POST /v1/explain"] = (200, told)
 
