@@ -14,7 +14,7 @@ from broker.cli.arguments import Parser, human_parser
 from broker.cli.environment import for_daemon
 from broker.cli.faults import CliError
 from broker.cli.output import show
-from broker.cli.prompts import passphrase
+from broker.cli.prompts import new_passphrase
 from broker.cli.reach import START_S, daemon_command, places
 from broker.client.approver import ApproverKey, Keys, calibrate, derive, save_key_file
 from broker.client.handover import key_text
@@ -35,7 +35,7 @@ def run(noun: str, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     where = places()
     refuse_existing(where)
-    made = initialise(where, passphrase(options.passphrase_fd, twice=True, question="New passphrase: "), options)
+    made = initialise(where, new_passphrase(options.passphrase_fd), options)
     lines = [
         f"made the vault, the audit log and the approver key; log {visible(made.log_id)}",
         f"Keep a copy of {visible(str(where.pin))} elsewhere: with it anyone can check the log.",

@@ -16,16 +16,28 @@ from broker.contract.neutralise import visible
 from broker.core.secret import Secret
 
 MAX_VALUE_BYTES = 8192
+SHORT_BYTES = 12
+_ABOUT_NEW = "One passphrase opens the vault and signs your approvals. Nobody can recover it."
 _TERMINAL = "/dev/tty"
 
 
-def passphrase(descriptor: int | None, *, twice: bool = False, question: str = "Passphrase: ") -> Secret:
-    """One line from the descriptor, else typed without echo. `twice` asks again for a new one."""
+def passphrase(descriptor: int | None) -> Secret:
+    """One line from the descriptor, else typed without echo."""
     if descriptor is not None:
         return _bounded(_line_of(descriptor, MAX_PASSPHRASE_BYTES), "the passphrase")
-    first = hidden(question)
-    if twice and first != hidden("The same again: "):
+    return _bounded(hidden("Passphrase: "), "the passphrase")
+
+
+def new_passphrase(descriptor: int | None) -> Secret:
+    """A passphrase for what is about to be made, typed twice. A short one is taken, and called short."""
+    if descriptor is not None:
+        return passphrase(descriptor)
+    print(_ABOUT_NEW, file=sys.stderr)
+    first = hidden("New passphrase: ")
+    if first != hidden("The same again: "):
         raise CliError("the two are not the same; nothing was changed")
+    if 0 < len(first) < SHORT_BYTES:
+        print("! short: whoever gets a copy of the vault can try all of that length", file=sys.stderr)
     return _bounded(first, "the passphrase")
 
 

@@ -17,7 +17,7 @@ from broker.cli.init import Made, add_cost, initialise, refuse_existing
 from broker.cli.output import table
 from broker.cli.policy import install
 from broker.cli.policy_trust import trust
-from broker.cli.prompts import passphrase
+from broker.cli.prompts import new_passphrase
 from broker.cli.reach import Desk, desk, places, running_or_transient
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
@@ -78,7 +78,7 @@ def _desk(options: Namespace) -> Iterator[Desk]:
             yield reached
         return
     refuse_existing(where)
-    chosen = passphrase(options.passphrase_fd, twice=True, question="New passphrase: ")
+    chosen = new_passphrase(options.passphrase_fd)
     value = given_value(options)
     made = initialise(where, chosen, options)
     _told(options, f"made the vault, the audit log and the approver key; log {visible(made.log_id)}")

@@ -39,6 +39,9 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._end, line.encode() + b"\n")
 
+    def press(self, key: str) -> None:
+        os.write(self._end, key.encode())
+
     def exit_code(self) -> int:
         deadline = time.monotonic() + LIMIT_S
         while self._read(0.2):
@@ -79,6 +82,31 @@ def test_two_passphrases_that_differ_make_nothing(cli: CommandLine) -> None:
 
     assert 1 == terminal.exit_code()
     assert not cli.places.vault.exists()
+
+
+def test_a_new_passphrase_is_explained_and_a_short_one_is_called_short(cli: CommandLine) -> None:
+    terminal = Terminal(cli.home, "init", "--kdf-cost", "least")
+    terminal.until("Nobody can recover it.")
+    terminal.until("New passphrase: ")
+    terminal.type("canary")
+    terminal.until("The same again: ")
+    terminal.type("canary")
+
+    assert 0 == terminal.exit_code()
+    assert "! short: " in terminal.seen
+    assert "canary" not in terminal.seen
+    assert cli.places.vault.exists()
+
+
+def test_an_interrupted_question_leaves_the_shell_a_line_of_its_own(cli: CommandLine) -> None:
+    cli.make_key()
+    with cli.control_daemon():
+        terminal = Terminal(cli.home, "thaw")
+        terminal.until("Passphrase: ")
+        terminal.press("\x03")
+
+        assert 130 == terminal.exit_code()
+    assert terminal.seen.endswith("\r\n")
 
 
 @pytest.mark.parametrize(("answer", "code", "removed"), [("y", 0, 1), ("", 1, 0), ("n", 1, 0), ("yes please", 1, 0)])
