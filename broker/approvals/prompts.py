@@ -7,6 +7,7 @@ nothing: see desk.py for the cards.
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 
+from broker.core.ledger import change_key
 from broker.ports import Question
 
 WINDOW_S = 60.0
@@ -66,7 +67,9 @@ def _budgets(question: Question) -> list[tuple[Hashable, int]]:
 
 
 def _change(question: Question) -> Hashable:
-    """What a denial is remembered for: this operation on these targets, by this executable under this user."""
+    """What a denial is remembered for: this change (or this read of these things), by this executable and user."""
     frozen, program = question.frozen, question.caller.program
-    what = frozen.targets or (frozen.identifies,) if frozen.declared else (frozen.path,)
-    return (program.uid, question.caller.agent, program.exe_id or program.exe, frozen.operation, what)
+    what: Hashable = change_key(frozen)
+    if what is None:
+        what = (frozen.operation, frozen.targets or (frozen.identifies,) if frozen.declared else (frozen.path,))
+    return (program.uid, question.caller.agent, program.exe_id or program.exe, what)

@@ -2,56 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from broker.approvals.answers import Answer, AnswerRefused
-from broker.core.approval import Happening
 from broker.core.ledger import Doubt
-from broker.ports import Question
 from tests.fakes import market
-from tests.fakes.questions import ME, DeskRoom, question
+from tests.fakes.questions import ME, DeskRoom, Shown, question, showing
 
 DOUBT = Doubt(
     correlation_id="op_" + "9" * 44, session_id="se_1", agent="a", operation="o", summary="POST /x", sent_at_ms=1
 )
-
-
-class Shown:
-    """A card that was shown and is armed."""
-
-    def __init__(self, room: DeskRoom, card_id: str) -> None:
-        self.room = room
-        self.card_id = card_id
-
-    @property
-    def typed_word(self) -> str | None:
-        word = self.room.desk.served(self.card_id, ME)[0].card["typed_word"]
-        return word if isinstance(word, str) else None
-
-    async def answer(self, answer: Answer, viewer: object = ME) -> str:
-        return (await self.room.desk.answer(self.card_id, answer, viewer)).scope
-
-    async def refusal(self, answer: Answer, viewer: object = ME) -> str:
-        with pytest.raises(AnswerRefused) as refused:
-            await self.answer(answer, viewer)
-        return refused.value.code
-
-
-@asynccontextmanager
-async def showing(asked: Question) -> AsyncIterator[Shown]:
-    """Show a card, and void it in the end."""
-    room = DeskRoom()
-    async with asyncio.TaskGroup() as tasks:
-        room.asking(tasks, asked)
-        card = await room.card()
-        room.desk.served(card.id, ME)
-        room.arm()
-        yield Shown(room, card.id)
-        room.desk.void(Happening.STOPPING)
 
 
 @pytest.fixture

@@ -77,8 +77,16 @@ def test_a_denial_is_remembered_for_the_change_and_not_for_its_words(prompts: Pr
 
     assert prompts.denied_recently(question(other_words, session="se_2", caller=market.agent(5000)))
     assert not prompts.denied_recently(question(market.JOB))
+    assert not prompts.denied_recently(question(market.ask("orders.create", stall="s1", name="kale")))
     clock.advance(seconds=market.POLICY.limits.denial_memory_s)
     assert not prompts.denied_recently(question())
+
+
+def test_a_denied_read_is_remembered_as_well(prompts: Prompts) -> None:
+    prompts.deny(question(market.LISTING))
+
+    assert prompts.denied_recently(question(market.ask("prices.list", page="2")))
+    assert not prompts.denied_recently(question(market.CREATE))
 
 
 def test_denials_are_remembered_within_bounds(prompts: Prompts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,18 @@
 """Questions for a human, and a desk over parts in memory with a real approver's key."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from broker.approvals.answers import Answer
+from broker.approvals.answers import Answer, AnswerRefused
 from broker.approvals.desk import Desk, Waiting
 from broker.contract.statements import decision_bytes
 from broker.contract.wire import JsonValue
+from broker.core.approval import Happening
 from broker.core.card import card_digest
 from broker.core.frozen import FrozenRequest
 from broker.core.identity import Caller
@@ -156,3 +159,39 @@ class DeskRoom:
         return [
             (event.name.value, event.fields.get("decision", event.fields.get("code"))) for event in self.audit.events
         ]
+
+
+class Shown:
+    """A card that was shown and is armed."""
+
+    def __init__(self, room: DeskRoom, card_id: str) -> None:
+        self.room = room
+        self.card_id = card_id
+
+    @property
+    def typed_word(self) -> str | None:
+        word = self.room.desk.served(self.card_id, ME)[0].card["typed_word"]
+        return word if isinstance(word, str) else None
+
+    async def answer(self, answer: Answer, viewer: object = ME) -> str:
+        return (await self.room.desk.answer(self.card_id, answer, viewer)).scope
+
+    async def refusal(self, answer: Answer, viewer: object = ME) -> str:
+        try:
+            await self.answer(answer, viewer)
+        except AnswerRefused as refused:
+            return refused.code
+        raise AssertionError("the answer counted")
+
+
+@asynccontextmanager
+async def showing(asked: Question) -> AsyncIterator[Shown]:
+    """Show a card, and void it in the end."""
+    room = DeskRoom()
+    async with asyncio.TaskGroup() as tasks:
+        room.asking(tasks, asked)
+        card = await room.card()
+        room.desk.served(card.id, ME)
+        room.arm()
+        yield Shown(room, card.id)
+        room.desk.void(Happening.STOPPING)
