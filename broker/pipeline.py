@@ -353,7 +353,7 @@ class Pipeline:
             session_id=named.session.id,
             policy_digest=named.asked.policy_digest,
             credential_version=named.asked.credential_version,
-            exe_id=named.received.caller.anchor_process.exe_id,
+            run=named.received.caller.anchor_process.run,
             now_ms=self._clock.now_ms(),
         )
 

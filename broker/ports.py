@@ -111,7 +111,7 @@ class Sessions(Protocol):
 
     def alive(self, session_id: str) -> bool: ...
     def exe_unchanged(self, caller: Caller) -> bool:
-        """Whether the anchor still runs the executable that it ran when the caller was identified."""
+        """Whether the anchor has executed nothing since the caller was identified."""
         ...
 
     def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:

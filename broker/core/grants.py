@@ -1,7 +1,7 @@
 """Grants: what a session may do without asking again, as a human saw it on a card.
 
-A grant belongs to one session, one rule and scope, one policy, one credential version and one executable; it is
-counted, it ages, and nothing of it survives the session, a lock or a change of what it was given under.
+A grant belongs to one session, one rule and scope, one policy, one credential version and one execution of a program;
+it is counted, it ages, and nothing of it survives the session, a lock or a change of what it was given under.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class Grant:
     policy_digest: str
     credential: str | None
     credential_version: int | None
-    exe_id: tuple[int, int] | None
+    run: tuple[int, ...] | None  # which execution of which program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Circumstances:
     session_id: str
     policy_digest: str
     credential_version: int | None
-    exe_id: tuple[int, int] | None
+    run: tuple[int, ...] | None  # which execution of which program
     now_ms: int
 
 
@@ -70,7 +70,7 @@ def make(*, grant_id: str, ask: Ask, frozen: FrozenRequest, limits: Limits, unde
         policy_digest=under.policy_digest,
         credential=frozen.service.credential,
         credential_version=under.credential_version,
-        exe_id=under.exe_id,
+        run=under.run,
     )
 
 
@@ -83,8 +83,8 @@ def covers(grant: Grant, ask: Ask, frozen: FrozenRequest, under: Circumstances) 
         and grant.scope == scope_of(ask.rule, frozen)
         and grant.policy_digest == under.policy_digest
         and (grant.credential, grant.credential_version) == (frozen.service.credential, under.credential_version)
-        and grant.exe_id is not None
-        and grant.exe_id == under.exe_id
+        and grant.run is not None
+        and grant.run == under.run
         and grant.used < grant.max_uses
         and under.now_ms < grant.expires_at_ms
     )

@@ -48,6 +48,12 @@ class ProcessFacts:
     argv: tuple[str, ...] = ()
     cwd: str | None = None
     exe_sha256: str | None = None
+    stack: int = 0  # where its stack begins: elsewhere after each exec; 0 where the kernel does not tell
+
+    @property
+    def run(self) -> tuple[int, ...] | None:
+        """What it executes, and which execution of that it is; None where the executable can't be told."""
+        return None if self.exe_id is None else (*self.exe_id, self.stack)
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from broker.core.identity import PeerFacts, ProcessFacts
 from broker.core.policy.model import Policy
-from broker.server.peer import PeerError, PinnedPeer, alive, executable_id, image_of, inspect, with_digest
+from broker.server.peer import PeerError, PinnedPeer, alive, image_of, inspect, run_of, with_digest
 
 DIGESTS_KEPT = 64
 
@@ -49,7 +49,7 @@ class Connections:
         known = self._known.get(request.protocol)
         if known is not None:
             process = known.facts.process
-            same = executable_id(process.pid) == process.exe_id
+            same = run_of(process.pid) == process.run
             if not alive(known.pinned.pidfd):  # a child that holds the socket on is nobody we know
                 self._exited(request.protocol)
                 raise PeerError("the process that connected has exited")

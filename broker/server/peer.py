@@ -21,6 +21,7 @@ from broker.core.identity import PeerFacts, ProcessFacts
 SO_PEERPIDFD = getattr(socket, "SO_PEERPIDFD", 77)  # Python 3.11 has no constant
 ANCESTORS_MAX = 32
 ARGV_BYTES = 16_384
+_STACK = 25  # among the fields of /proc/PID/stat behind the name
 
 
 class PeerError(Exception):
@@ -114,13 +115,14 @@ def open_process(pid: int, *, start_ticks: int, inode: int) -> int | None:
     return None
 
 
-def executable_id(pid: int) -> tuple[int, int] | None:
-    """Device and inode of what a process runs now; None where that can't be read."""
+def run_of(pid: int) -> tuple[int, ...] | None:
+    """What a process executes now, as `ProcessFacts.run` says it; None where that can't be read."""
     try:
         status = Path(f"/proc/{pid}/exe").stat()
+        stack = int(_after_name(Path(f"/proc/{pid}/stat").read_bytes())[_STACK])
     except OSError:
         return None
-    return (status.st_dev, status.st_ino)
+    return (status.st_dev, status.st_ino, stack)
 
 
 def image_of(pid: int) -> tuple[int, ...] | None:
@@ -204,8 +206,7 @@ def _read(pidfd: int) -> tuple[ProcessFacts, int]:
 
 
 def _read_directory(directory: int, pid: int, pidfd: int) -> tuple[ProcessFacts, int]:
-    stat = _file(directory, "stat")
-    fields = stat[stat.rindex(b")") + 2 :].split()  # comm may hold spaces and parentheses
+    fields = _after_name(_file(directory, "stat"))
     parent, start_ticks = int(fields[1]), int(fields[19])
     uid = 0
     for line in _file(directory, "status").splitlines():
@@ -220,8 +221,14 @@ def _read_directory(directory: int, pid: int, pidfd: int) -> tuple[ProcessFacts,
         exe_id=_stat_id(directory, "exe"),
         argv=_argv(directory),
         cwd=_link(directory, "cwd"),
+        stack=int(fields[_STACK]),
     )
     return facts, parent
+
+
+def _after_name(stat: bytes) -> list[bytes]:
+    """The fields behind the name, which may hold spaces and parentheses."""
+    return stat[stat.rindex(b")") + 2 :].split()
 
 
 def _inode(pidfd: int) -> int:

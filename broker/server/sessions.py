@@ -23,7 +23,7 @@ from broker.core.grants import Circumstances, Grant
 from broker.core.identity import UNIDENTIFIED, Anchor, Caller, ProcessFacts, Span
 from broker.core.policy.model import Ask
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource, SessionView
-from broker.server.peer import alive, executable_id, open_process
+from broker.server.peer import alive, open_process, run_of
 
 ProcessKey: TypeAlias = tuple[int, int, int]
 SESSIONS_MAX = 4096
@@ -54,7 +54,7 @@ class Session:
     calls: int = 0
     denied: int = 0
     muted: str | None = None
-    exe_id: tuple[int, int] | None = None
+    run: tuple[int, ...] | None = None
     grants: dict[str, Grant] = field(default_factory=dict)
 
 
@@ -136,7 +136,7 @@ class SessionRegistry:
         return session is not None and alive(session.pidfd)
 
     def exe_unchanged(self, caller: Caller) -> bool:
-        return executable_id(caller.anchor.pid) == caller.anchor_process.exe_id
+        return run_of(caller.anchor.pid) == caller.anchor_process.run
 
     def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
         session = self._by_id.get(under.session_id)
@@ -268,7 +268,7 @@ class SessionRegistry:
             pidfd=pidfd,
             opened_at_ms=self._clock.now_ms(),
             label=None if label is None else label[:LABEL_LIMIT],
-            exe_id=caller.anchor_process.exe_id,
+            run=caller.anchor_process.run,
         )
         session.muted = self._mutes.get(_program(session))
         self._by_id[session.id] = session
@@ -284,12 +284,12 @@ class SessionRegistry:
 
     def _notice_exec(self, session: Session, caller: Caller) -> None:
         """A process that became another program keeps its session and loses what the former program was granted."""
-        if caller.anchor_process.exe_id == session.exe_id:
+        if caller.anchor_process.run == session.run:
             return
         for grant_id in list(session.grants):
             del session.grants[grant_id]
             self._post(EventName.GRANT_ENDED, session, {"grant": grant_id, "why": "exec"})
-        session.exe_id = caller.anchor_process.exe_id
+        session.run = caller.anchor_process.run
         session.caller = caller
 
     def _set_muted(self, program: Hashable, reason: str | None) -> None:

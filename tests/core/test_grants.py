@@ -13,7 +13,7 @@ from tests.fakes import market
 RULE = Rule(id="look", approval=ApprovalRule.SESSION, max_uses=3, max_age_s=60, place=market.PLACE)
 ASK = Ask(rule=RULE, rules=("look",))
 UNDER = Circumstances(
-    session_id="se_1", policy_digest=market.DIGEST, credential_version=1, exe_id=(8, 1), now_ms=1_000_000
+    session_id="se_1", policy_digest=market.DIGEST, credential_version=1, run=(8, 1, 7), now_ms=1_000_000
 )
 
 
@@ -51,18 +51,19 @@ def test_a_grant_covers_the_same_again() -> None:
         replace(UNDER, policy_digest=market.OTHER_DIGEST),
         replace(UNDER, credential_version=2),
         replace(UNDER, credential_version=None),
-        replace(UNDER, exe_id=(8, 2)),
-        replace(UNDER, exe_id=None),
+        replace(UNDER, run=(8, 2, 7)),
+        replace(UNDER, run=(8, 1, 8)),
+        replace(UNDER, run=None),
         replace(UNDER, now_ms=UNDER.now_ms + 60_000),
     ],
-    ids=["session", "policy", "credential", "no credential", "exec", "unknown exe", "age"],
+    ids=["session", "policy", "credential", "no credential", "exec", "exec of the same", "unknown exe", "age"],
 )
 def test_a_grant_holds_only_while_all_is_as_it_was(under: Circumstances) -> None:
     assert not covers(granted(), ASK, LISTING, under)
 
 
 def test_a_grant_to_an_executable_that_nobody_could_see_covers_nothing() -> None:
-    unseen = replace(UNDER, exe_id=None)
+    unseen = replace(UNDER, run=None)
 
     assert not covers(granted(under=unseen), ASK, LISTING, unseen)
 
@@ -121,4 +122,4 @@ def test_the_policys_limits_cap_what_a_rule_allows() -> None:
 def test_the_executable_is_told_by_what_it_is_and_not_by_its_name() -> None:
     process = ProcessFacts(pid=2, start_ticks=1, inode=1, uid=1, exe="/opt/agent", exe_id=(8, 9))
 
-    assert not covers(granted(), ASK, LISTING, replace(UNDER, exe_id=process.exe_id))
+    assert not covers(granted(), ASK, LISTING, replace(UNDER, run=process.run))

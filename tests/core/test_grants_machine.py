@@ -54,14 +54,14 @@ class GrantMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.under = Circumstances(
-            session_id="se_1", policy_digest="p1", credential_version=1, exe_id=(8, 1), now_ms=1_000
+            session_id="se_1", policy_digest="p1", credential_version=1, run=(8, 1, 0), now_ms=1_000
         )
         self.grants: list[Grant] = []
         self.agreed: list[Agreed] = []
 
     @property
     def circumstances(self) -> tuple[object, ...]:
-        return (self.under.session_id, self.under.policy_digest, self.under.credential_version, self.under.exe_id)
+        return (self.under.session_id, self.under.policy_digest, self.under.credential_version, self.under.run)
 
     @rule(ask=st.sampled_from(ASKS), request=st.sampled_from(REQUESTS))
     def say_yes(self, ask: Ask, request: FrozenRequest) -> None:
@@ -99,14 +99,14 @@ class GrantMachine(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.under = replace(self.under, now_ms=self.under.now_ms + seconds * 1000)
 
-    @rule(what=st.sampled_from(["session_id", "policy_digest", "credential_version", "exe_id"]))
+    @rule(what=st.sampled_from(["session_id", "policy_digest", "credential_version", "run"]))
     def change(self, what: str) -> None:
         """Something else, that never was before: a new session, policy, credential version or program."""
         fresh: dict[str, object] = {
             "session_id": f"{self.under.session_id}+",
             "policy_digest": f"{self.under.policy_digest}+",
             "credential_version": (self.under.credential_version or 0) + 1,
-            "exe_id": (8, (self.under.exe_id or (8, 0))[1] + 1),
+            "run": (8, 1, (self.under.run or (8, 1, 0))[2] + 1),
         }
         self.under = replace(self.under, **{what: fresh[what]})  # type: ignore[arg-type]  # each under its own name
 

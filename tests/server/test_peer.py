@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.server import peer
-from broker.server.peer import PeerError, PinnedPeer, alive, executable_id, inspect, open_process, with_digest
+from broker.server.peer import PeerError, PinnedPeer, alive, inspect, open_process, run_of, with_digest
 from tests.fakes.processes import connected, listening, other_program
 from tests.live.house import until
 
@@ -59,7 +59,7 @@ def test_a_peer_is_told_by_the_kernel(listener: socket.socket) -> None:
 
         assert (child.pid, os.geteuid()) == (process.pid, process.uid)
         assert os.path.realpath(sys.executable) == process.exe
-        assert executable_id(child.pid) == process.exe_id
+        assert run_of(child.pid) == process.run
         assert sys.executable == process.argv[0]
         assert str(Path.cwd()) == process.cwd
         assert not pinned.facts.foreign_namespace
@@ -229,4 +229,4 @@ def test_the_digest_is_that_of_the_file_that_runs(listener: socket.socket) -> No
         assert hashlib.sha256(image).hexdigest() == with_digest(process).exe_sha256
         child.kill()
         assert with_digest(process).exe_sha256 is None
-        until(lambda: executable_id(child.pid) is None)
+        until(lambda: run_of(child.pid) is None)

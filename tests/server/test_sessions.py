@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -56,7 +57,7 @@ class Hall:
             session_id=view.id,
             policy_digest=market.DIGEST,
             credential_version=1,
-            exe_id=caller.anchor_process.exe_id,
+            run=caller.anchor_process.run,
             now_ms=self.clock.now_ms(),
         )
         if self.registry.use_grant(ask, frozen, under):
@@ -187,15 +188,18 @@ async def test_a_session_ends_though_the_audit_log_is_dead(hall: Hall, listener:
         assert [view.id] == [session_id for session_id, _, _ in hall.ended]
 
 
+@pytest.mark.parametrize("same", [False, True], ids=["another program", "another script of the same interpreter"])
 async def test_a_process_that_became_another_program_keeps_no_grant(
-    hall: Hall, listener: socket.socket, tmp_path: Path
+    hall: Hall, listener: socket.socket, tmp_path: Path, *, same: bool
 ) -> None:
+    """T42."""
+    program = Path(sys.executable) if same else other_program(tmp_path)
     with connected(listener) as child:
         before = caller_of(child)
         view = hall.enter(before)
         hall.grant(before, view)
         assert hall.registry.exe_unchanged(before)
-        assert "became" == child.tell(f"exec {other_program(tmp_path)}")
+        assert "became" == child.tell(f"exec {program}")
 
         assert not hall.registry.exe_unchanged(before)
         after = caller_of(child)

@@ -1,0 +1,21 @@
+"""T42: whoever a process becomes, also another script of the same interpreter, has nothing of what it was granted."""
+
+import sys
+from pathlib import Path
+
+from tests.live.house import AGENT, open_house
+from tests.live.plain_upstream import serving
+
+READ = {"service": "shop", "operation": "orders.list", "args": {}}
+
+
+def test_a_process_that_execs_the_same_interpreter_asks_anew(tmp_path: Path) -> None:
+    with serving() as upstream, open_house(tmp_path / "h", origin=upstream.origin) as house, house.agent() as agent:
+        asked = agent.begin_act(**READ)
+        house.human.approve(house.human.wait_for_card(), scope="session")
+        assert "success" == agent.end_act(asked)["category"]
+        assert "success" == agent.act(**READ, wait_s=0)["category"]
+        agent.become(sys.executable, "-I", str(AGENT), house.places.agent_socket)
+
+        assert "approval_pending" == agent.act(**READ, wait_s=0)["category"]
+        assert 2 == len(upstream.requests)
