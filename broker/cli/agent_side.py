@@ -1,11 +1,16 @@
-"""What the agent's verbs share: ask the daemon, show its answer, and say honestly what is known when none came."""
+"""What the agent's verbs share: ask the daemon, show its answer, and say honestly what is known when none came.
+
+A request that still waits for a human when its time is over is taken back where nobody could fetch its result: a
+process that `doorward run` did not start is a session of its own, and ends here.
+"""
 
 import os
+import signal
 import sys
 
 from broker.cli.envelope_text import show
 from broker.client import endings
-from broker.client.agent import AgentClient
+from broker.client.agent import ACTION_S, AgentClient
 from broker.client.faults import Broken, NotRunning
 from broker.client.places import Places
 
@@ -16,6 +21,9 @@ if TYPE_CHECKING:
     from broker.contract.wire import JsonValue
 
     Answer = dict[str, JsonValue]
+
+SILENT_S = 2.0
+_SENT_MEANWHILE = frozenset({"waiting", "still_running"})
 
 
 def ask(
@@ -28,9 +36,9 @@ def ask(
     changes: bool = False,
 ) -> int:
     """Ask once and print. `text` renders an answer that is no envelope; `changes` marks what may act upstream."""
-    with AgentClient(Places.find(os.environ)) as client:
+    with AgentClient(Places.find(os.environ), one_shot=True) as client:
         try:
-            answer = question(client)
+            answer = _patiently(client, question) if changes else question(client)
         except NotRunning as fault:
             return show(endings.not_running(str(fault), request_id=request_id), as_json=as_json)
         except Broken as fault:
@@ -44,6 +52,46 @@ def ask(
             rendered = [visible_json(client.spelled.decode())]
     sys.stdout.write("\n".join(rendered) + "\n")
     return code
+
+
+def _patiently(client: AgentClient, question: "Callable[[AgentClient], Answer]") -> "Answer":
+    """Ask for what a human may have to allow. On a terminal a long silence is explained."""
+    explains = sys.stderr.isatty()
+    if explains:
+        signal.signal(signal.SIGALRM, _explain_silence)
+        signal.setitimer(signal.ITIMER_REAL, SILENT_S)
+    try:
+        answer = question(client)
+    finally:
+        if explains:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    if answer.get("category") != "approval_pending":
+        return answer
+    spelled = client.spelled
+    try:
+        settled = _taken_back(client, answer)
+    except (NotRunning, Broken):
+        settled = answer  # what the daemon said before it went
+    if settled is answer:
+        client.spelled = spelled
+    return settled
+
+
+def _taken_back(client: AgentClient, waiting: "Answer") -> "Answer":
+    """What became of a request that waits: itself under `doorward run`, else its end, for nobody could ask later."""
+    if client.session().get("span") != "connection":
+        return waiting
+    name = str(waiting.get("correlation_id"))
+    answer = client.withdraw(name)
+    if answer.get("code") in _SENT_MEANWHILE:
+        return client.result(name, wait_s=ACTION_S)
+    if answer.get("category") == "approval_timeout":
+        print("doorward: nobody answered in time; under `doorward run` it would still wait", file=sys.stderr)
+    return answer
+
+
+def _explain_silence(*_: object) -> None:
+    print("doorward: no answer yet; a human may have to allow it: doorward ui", file=sys.stderr, flush=True)
 
 
 def _broken(fault: Broken, again: str | None, request_id: str | None, *, changes: bool) -> "Answer":

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 WAIT_S = 150.0  # for a human, as the daemon does where nothing is said
 ACTION_S = 630.0  # connecting, sending and reading upstream, with room: the daemon ends it earlier
 NOTHING = 404
+ONE_SHOT = "doorward-cli"  # the daemon then refuses not to wait where nobody could fetch the result later
 
 
 class AgentClient:
     """Talks to one daemon; keeps the connection open between calls. Not for use by two threads at once."""
 
-    def __init__(self, places: "Places") -> None:
+    def __init__(self, places: "Places", *, one_shot: bool = False) -> None:
+        """`one_shot` says that this process ends with its first answer."""
         self._path = places.agent_socket
+        self._user_agent = ONE_SHOT if one_shot else ""
         self._connection: Connection | None = None
         self.spelled = b""  # the last answer byte for byte, for who hands it on as it came
 
@@ -87,7 +90,7 @@ class AgentClient:
         from broker.contract.wire import WireError, dump, parse_object  # noqa: PLC0415 - json is for who asks
 
         if self._connection is None or not self._connection.alive():
-            self._connection = Connection(self._path)
+            self._connection = Connection(self._path, user_agent=self._user_agent)
         try:
             octets = None if body is None else dump(body)
         except WireError as cause:

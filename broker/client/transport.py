@@ -42,8 +42,9 @@ class Answer:
 class Connection:
     """One checked connection. Not for use by two threads at once; dead after any failure."""
 
-    def __init__(self, path: str, *, connect_s: float = CONNECT_S) -> None:
+    def __init__(self, path: str, *, connect_s: float = CONNECT_S, user_agent: str = "") -> None:
         check_place(path)
+        self._said = (("User-Agent", user_agent),) if user_agent else ()
         self._socket = _connect(path, connect_s)
         try:
             _check_peer(self._socket, path)
@@ -113,7 +114,7 @@ class Connection:
     ) -> tuple[int, dict[str, str]]:
         if not self.usable:
             raise Broken("the connection to the daemon is closed")
-        head = _head(method, target, body, extra)
+        head = _head(method, target, body, (*self._said, *extra))
         self._sent = False
         self._ends_at = time.monotonic() + answer_s
         try:

@@ -8,7 +8,7 @@ from broker.contract.exits import EXIT_CODES
 from broker.contract.schemas import schema
 from broker.contract.wire import JsonValue, parse_object
 from tests.fakes.command_line import CommandLine
-from tests.fakes.envelopes import answer, envelope
+from tests.fakes.envelopes import ID, answer, envelope
 from tests.fakes.unix_daemon import RawServer
 
 ROUTE = "POST /v1/http"
@@ -223,6 +223,50 @@ def test_an_answer_lost_on_the_way_is_an_unknown_outcome(
     assert ("outcome_unknown", "unknown", retry) == (made["category"], made["remote_effect"], made["retry"])
     assert isinstance(made["next"], dict)
     assert command == made["next"]["command"]
+
+
+PENDING = envelope("approval_pending", code="waiting")
+
+
+@pytest.mark.parametrize(
+    ("taken_back", "code", "told"),
+    [
+        (envelope("approval_timeout", code="withdrawn"), 23, True),
+        (envelope("call_denied", code="declined"), 22, False),
+    ],
+)
+def test_what_nobody_could_fetch_later_is_taken_back(
+    cli: CommandLine, taken_back: dict[str, JsonValue], code: int, *, told: bool
+) -> None:
+    with cli.agent_daemon() as daemon:
+        daemon.replies[ROUTE] = (200, PENDING)
+        daemon.replies["GET /v1/session"] = (200, {"span": "connection"})
+        daemon.replies[f"DELETE /v1/results/{ID}"] = (200, taken_back)
+        found, out, err = cli.run("http", "GET", "github", "/user", "--wait", "1", "--json")
+
+    assert (code, taken_back) == (found, parse_object(out.encode()))
+    assert told == ("doorward run" in err)
+
+
+def test_what_was_sent_while_it_was_taken_back_is_waited_for(cli: CommandLine) -> None:
+    with cli.agent_daemon() as daemon:
+        daemon.replies[ROUTE] = (200, PENDING)
+        daemon.replies["GET /v1/session"] = (200, {"span": "connection"})
+        daemon.replies[f"DELETE /v1/results/{ID}"] = (200, envelope("outcome_unknown", code="still_running"))
+        daemon.replies[f"GET /v1/results/{ID}"] = (200, envelope())
+
+        assert 0 == cli.run("http", "GET", "github", "/user", "--wait", "1")[0]
+
+
+def test_what_waits_under_run_goes_on_waiting(cli: CommandLine) -> None:
+    with cli.agent_daemon() as daemon:
+        daemon.replies[ROUTE] = (200, PENDING)
+        daemon.replies["GET /v1/session"] = (200, {"span": "tree"})
+
+        code, out, _ = cli.run("http", "GET", "github", "/user", "--wait", "0", "--json")
+
+        assert (24, PENDING) == (code, parse_object(out.encode()))
+        assert {"doorward-cli"} == {asked.headers.get("user-agent") for asked in daemon.asked}
 
 
 @pytest.mark.parametrize(

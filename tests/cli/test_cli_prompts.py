@@ -5,6 +5,7 @@ import pty
 import select
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from broker.contract.wire import JsonValue, digest
 from tests.fakes.cards import delete_sample, sample
 from tests.fakes.command_line import LOG_ID, PASSPHRASE, CommandLine
+from tests.fakes.envelopes import envelope
+from tests.fakes.unix_daemon import Asked, Reply
 
 LIMIT_S = 30.0
 ID = "ap_0123456789ab"
@@ -195,3 +198,19 @@ def test_a_descriptor_that_is_not_open_is_usage(cli: CommandLine) -> None:
     cli.make_key()
 
     assert 64 == cli.run("thaw", "--passphrase-fd", "987")[0]
+
+
+def test_a_long_silence_is_explained_at_a_terminal(cli: CommandLine) -> None:
+    answered = threading.Event()
+
+    def slow(_: Asked) -> Reply:
+        assert answered.wait(LIMIT_S)
+        return 200, envelope()
+
+    with cli.agent_daemon() as daemon:
+        daemon.replies["POST /v1/http"] = slow
+        terminal = Terminal(cli.home, "http", "GET", "github", "/user")
+        terminal.until("a human may have to allow it: doorward ui")
+        answered.set()
+
+        assert 0 == terminal.exit_code()
