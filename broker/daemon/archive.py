@@ -142,9 +142,11 @@ class Archive(Credentials):
                 raise ControlError("unknown", "There is no such operation. See: doorward operations list")
             if attempt.state is not AttemptState.IN_DOUBT:
                 raise ControlError("settled", "This operation is not in doubt (any more).")
-            settlement = settled_by_human(attempt, correlation_id=new_correlation_id(self._now()), applied=applied)
+            correlation_id = new_correlation_id(self._now())
+            settlement = settled_by_human(attempt, correlation_id=correlation_id, applied=applied)
             await at.record(
                 EventName.OPERATION_SETTLED,
+                correlation_id,
                 of=target,
                 applied=applied,
                 reason=optional(signed.params, "reason"),

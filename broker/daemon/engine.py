@@ -5,16 +5,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from broker.approvals.desk import Desk
-from broker.contract.reasons import Category, Retry, VaultState
+from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
+from broker.core import reply
 from broker.core.gate import Refusal, frozen_refusal, vault_refusal
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, change_key
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.explain import described
 from broker.core.policy.model import Allow, Ask, Deny
-from broker.core.reply import Result, Unrecorded
+from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk, Invalid, resolve
 from broker.operations.ledger import LedgerError, LedgerStore
 from broker.operations.reconcile import Errand, Reconciler
@@ -69,9 +70,9 @@ class PipelineEngine:
         return await self._guarded(action.correlation_id, lambda: self._pipeline.perform(received))
 
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject:
-        """Settle what is in doubt for the anchor that made it."""
+        """Settle what is in doubt, for whoever made it or is refused because of it."""
         return await self._guarded(
-            correlation_id, lambda: self._settle(correlation_id, target, caller, anchor_id=caller.anchor.id)
+            correlation_id, lambda: self._settle(correlation_id, target, caller, anchor_id=caller.anchor.id), of=target
         )
 
     async def reconcile_for_human(self, target: str) -> JsonObject:
@@ -83,7 +84,9 @@ class PipelineEngine:
         run = self._runs.start(
             correlation_id,
             caller.anchor.id,
-            lambda: self._guarded(correlation_id, lambda: self._settle(correlation_id, target, caller, anchor_id=None)),
+            lambda: self._guarded(
+                correlation_id, lambda: self._settle(correlation_id, target, caller, anchor_id=None), of=target
+            ),
         )
         await run.ended.wait()
         return run.answer or faults.broken(correlation_id, sent=run.sent)
@@ -136,7 +139,7 @@ class PipelineEngine:
         gate = GateReport(vault=self._vault.state)
         attempt = None
         if refusal is None:
-            attempt = await self._reconciler.attempt(target, anchor_id=anchor_id)
+            attempt = await self._reconciler.reconcilable(target, anchor_id=anchor_id)
         if attempt is None:
             received = Received(
                 correlation_id=correlation_id,
@@ -146,7 +149,7 @@ class PipelineEngine:
                 previous_correlation_id=target,
             )
             return await self._pipeline.perform(received)
-        errand = Errand(correlation_id=correlation_id, attempt=attempt, gate=gate)
+        errand = Errand(correlation_id=correlation_id, caller=caller, attempt=attempt, gate=gate)
 
         async def read_again(ask: HttpAsk, previous: str) -> JsonObject:
             action = Action(
@@ -164,20 +167,28 @@ class PipelineEngine:
 
         return await self._reconciler.settle(errand, read_again)
 
-    async def _guarded(self, correlation_id: str, work: Callable[[], Awaitable[Result | Unrecorded]]) -> JsonObject:
-        """The envelope of the work; a fault of ours becomes an honest one instead of a silence."""
+    async def _guarded(
+        self, correlation_id: str, work: Callable[[], Awaitable[Result | Unrecorded]], *, of: str | None = None
+    ) -> JsonObject:
+        """The envelope of the work; a fault of ours becomes an honest one instead of a silence.
+
+        `of` is the attempt that a reconcile is about: that is what stays in doubt then, not the reconcile.
+        """
         try:
             return (await work()).envelope
         except LedgerError as error:
             sent = self._runs.was_sent(correlation_id)
             if self._vault.state is not VaultState.READY and not sent:  # a lock came in between
                 return faults.refused(vault_refusal(self._vault.state), correlation_id=correlation_id)
-            return await self._broken(correlation_id, error)
+            return await self._broken(correlation_id, error, of)
         except Exception as error:  # noqa: BLE001 - whatever it is, the agent is told what is known of the far side
-            return await self._broken(correlation_id, error)
+            return await self._broken(correlation_id, error, of)
 
-    async def _broken(self, correlation_id: str, error: Exception) -> JsonObject:
+    async def _broken(self, correlation_id: str, error: Exception, of: str | None) -> JsonObject:
         LOG.error("a request could not be finished", exc_info=error, extra={"correlation_id": correlation_id})
+        if of is not None:
+            frame = Frame(correlation_id=correlation_id, previous_correlation_id=of)
+            return reply.refused(frame, _not_reconciled(), GateReport(vault=self._vault.state)).to_json()
         sent = self._runs.was_sent(correlation_id)
         envelope = faults.broken(correlation_id, sent=sent)
         with suppress(LedgerError):  # an attempt that can't be closed is found in doubt at the next start
@@ -190,7 +201,17 @@ def _unknown() -> Refusal:
         category=Category.INVALID_REQUEST,
         code="unknown_correlation_id",
         retry=Retry.NEVER,
-        message="There is no such request of this caller's. Only the process that asked may reconcile it.",
+        message="There is no such request of this caller's, and no change in doubt by this id.",
+    )
+
+
+def _not_reconciled() -> Refusal:
+    return Refusal(
+        category=Category.BROKER_UNAVAILABLE,
+        code="internal",
+        retry=Retry.RECONCILE_FIRST,
+        message="The broker met a fault of its own while it reconciled; what was in doubt stays so.",
+        remote_effect=RemoteEffect.UNKNOWN,
     )
 
 

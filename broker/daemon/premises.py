@@ -47,10 +47,11 @@ class Premises:
     clock: SystemClock
     version: str
 
-    async def record(self, name: EventName, /, **fields: JsonValue) -> None:
+    async def record(self, name: EventName, correlation_id: str | None = None, /, **fields: JsonValue) -> None:
         """Append an event of the daemon's own, durably. Raises ControlError where it can't be."""
+        event = AuditEvent(name=name, at_ms=self.clock.now_ms(), correlation_id=correlation_id, fields=fields)
         try:
-            await self.journal.append(AuditEvent(name=name, at_ms=self.clock.now_ms(), fields=fields))
+            await self.journal.append(event)
         except AuditUnwritable as cause:
             raise ControlError("audit_unwritable", str(cause)) from None
 

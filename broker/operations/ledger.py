@@ -72,6 +72,10 @@ class LedgerStore:
         """Take the keys away. Work in flight finishes with the ones that it began with."""
         self._keys = None
 
+    @property
+    def is_sealed(self) -> bool:
+        return self._keys is None
+
     def close(self) -> None:
         with suppress(LedgerError):
             self._guarded(lambda: None)

@@ -2,25 +2,28 @@
 
 The read-back is a request like any other: it passes every gate and has a trail of its own. Its answer decides only
 by the match that the operation declares; "none found" proves absence only where the answer is known to be complete.
+Whoever is refused because of a doubt may have it read back; what was answered to its maker stays the maker's.
 """
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
+from broker.contract.reasons import Category, Effect, RemoteEffect, Retry, VaultState
 from broker.contract.result import Envelope, GateReport
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core import reply
+from broker.core import records, reply
 from broker.core.events import AuditEvent, EventName
-from broker.core.gate import Refusal
+from broker.core.gate import Refusal, vault_refusal
+from broker.core.identity import Caller
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.model import ReadBack
 from broker.core.predicate import PredicateError, answer_view, compile_selection, selected
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk
-from broker.operations.ledger import LedgerStore
+from broker.operations.ledger import LedgerError, LedgerStore
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource
 
 NOT_BEFORE_MAX_S = 30
@@ -42,8 +45,18 @@ class Errand:
     """One reconcile: its own id, the attempt in doubt, and on whose behalf."""
 
     correlation_id: str
+    caller: Caller
     attempt: Attempt
     gate: GateReport
+
+    @property
+    def frame(self) -> Frame:
+        return Frame(
+            correlation_id=self.correlation_id,
+            operation=self.attempt.operation,
+            effect=Effect.WRITE,  # nothing else is ever in doubt
+            previous_correlation_id=self.attempt.correlation_id,
+        )
 
 
 ReadAgain = Callable[[HttpAsk, str], Awaitable[JsonObject]]
@@ -66,26 +79,46 @@ class Reconciler:
             return None
         return found
 
+    async def reconcilable(self, correlation_id: str, *, anchor_id: str | None) -> Attempt | None:
+        """Likewise, and for everybody what is or was in doubt, without the answer that its maker got."""
+        found = await self.attempt(correlation_id, anchor_id=None)
+        if found is None or anchor_id in {None, found.anchor_id}:
+            return found
+        if found.state not in {AttemptState.IN_DOUBT, AttemptState.SETTLED}:
+            return None
+        return replace(found, envelope=None if found.envelope is None else {**found.envelope, "http": None})
+
     async def settle(self, errand: Errand, read_again: ReadAgain) -> Result | Unrecorded:
         """Read back and judge. The answer has an envelope of its own."""
+        try:
+            return await self._settle(errand, read_again)
+        except AuditUnwritable:
+            return Unrecorded(envelope=reply.unrecorded(errand.frame, errand.gate, dispatched=False).to_json())
+        except Exception:  # a fault of our own: the trail still gets its end, and our caller tells the agent
+            with suppress(AuditUnwritable):
+                await self._audit.append(self._event(EventName.ACTION_RESULT, errand, records.BROKEN))
+            raise
+
+    async def _settle(self, errand: Errand, read_again: ReadAgain) -> Result:
         attempt = errand.attempt
-        frame = Frame(
-            correlation_id=errand.correlation_id,
-            operation=attempt.operation,
-            effect=Effect.WRITE,  # nothing else is ever in doubt
-            previous_correlation_id=attempt.correlation_id,
-        )
         try:
             if attempt.state is not AttemptState.IN_DOUBT:
                 return await self._told_already(errand)
-            self._post(EventName.RECONCILE_STARTED, errand, {})
+            by = {"agent": errand.caller.agent, "anchor": errand.caller.anchor.id}
+            self._post(EventName.RECONCILE_STARTED, errand, by)
             read_back = self._declared(attempt)
             if read_back is None:
-                return await self._end(errand, reply.refused(frame, _nothing_can(attempt), errand.gate).to_json())
-            envelope = await self._judge(errand, frame, read_back, read_again)
+                return await self._refuse(errand, _nothing_can(attempt))
+            envelope = await self._judge(errand, errand.frame, read_back, read_again)
             return await self._told_already(errand) if envelope is None else await self._end(errand, envelope)
-        except AuditUnwritable:
-            return Unrecorded(envelope=reply.unrecorded(frame, errand.gate, dispatched=False).to_json())
+        except LedgerError:
+            if not self._ledger.is_sealed:
+                raise
+            gate = replace(errand.gate, vault=VaultState.LOCKED)
+            return await self._refuse(replace(errand, gate=gate), _locked_meanwhile())
+
+    async def _refuse(self, errand: Errand, refusal: Refusal) -> Result:
+        return await self._end(errand, reply.refused(errand.frame, refusal, errand.gate).to_json())
 
     async def _told_already(self, errand: Errand) -> Result:
         attempt = errand.attempt
@@ -174,6 +207,7 @@ def settled_by_human(attempt: Attempt, *, correlation_id: str, applied: bool) ->
     frame = Frame(
         correlation_id=correlation_id,
         operation=attempt.operation,
+        effect=Effect.WRITE,
         previous_correlation_id=attempt.correlation_id,
     )
     envelope = reply.reconciled(frame, GateReport(), matches=1 if applied else 0, complete=True, code="unrecorded")
@@ -249,6 +283,12 @@ def _under_way() -> Refusal:
         message="It is still under way, so there is nothing to settle yet. Ask for its result.",
         remote_effect=RemoteEffect.UNKNOWN,
     )
+
+
+def _locked_meanwhile() -> Refusal:
+    locked = vault_refusal(VaultState.LOCKED)
+    message = "The vault was locked before what was read back could settle anything, so the change stays in doubt."
+    return replace(locked, message=f"{message} A human has to run: doorward unlock")
 
 
 def _nothing_can(attempt: Attempt) -> Refusal:

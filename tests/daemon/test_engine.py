@@ -158,7 +158,9 @@ async def test_a_reconcile_over_a_changed_entry_ends_alone(shop: Shop) -> None:
     shop.ledger._db.execute("UPDATE attempts SET attempt = CAST(zeroblob(60) AS BLOB)")
     shop.ledger._db.commit()
 
-    assert ("broker_unavailable", "internal") == gist(await shop.reconcile())[:2]
+    told = await shop.reconcile()
+    assert ("broker_unavailable", "internal", "reconcile_first", "unknown") == gist(told)
+    assert (OP, f"doorward reconcile {OP}") == (told["previous_correlation_id"], told["next"]["command"])
     assert ("success", "ok") == gist(await shop.act(market.READ, 2))[:2]
 
 
@@ -179,13 +181,18 @@ async def test_a_reconcile_reads_back_and_settles(shop: Shop) -> None:
     assert ("success", "reconciled", "never", "applied") == gist(reconciling.result())
 
 
-async def test_only_the_anchor_that_asked_reconciles(shop: Shop) -> None:
-    await shop.doubtful()
-
+async def test_another_process_reconciles_what_is_in_doubt_and_nothing_else(shop: Shop) -> None:
+    await shop.ledger.begin(attempt(**MINE, anchor_id=shop.caller.anchor.id))
     told = await shop.reconcile(caller=market.agent(4712))
+
     assert ("invalid_request", "unknown_correlation_id") == gist(told)[:2]
     assert OP == told["previous_correlation_id"]
     assert ["action.requested", "action.result"] == shop.audit.names("op_" + "e" * 44)
+    await shop.ledger.finish(OP, in_doubt=True, envelope={"category": "outcome_unknown", "code": "write_timeout"})
+    shop.policies.policy = replace(market.POLICY, rules=())
+    again = await shop.reconcile(caller=market.agent(4712))
+    assert ("outcome_unknown", "write_timeout", "after_human", "unknown") == gist(again)  # its own gates hold it back
+    assert 1 == shop.ledger.doubtful
 
 
 async def test_a_locked_vault_reconciles_nothing(shop: Shop) -> None:

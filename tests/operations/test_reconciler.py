@@ -12,6 +12,7 @@ from broker.core.reply import Result, Unrecorded
 from broker.core.resolve import HttpAsk
 from broker.operations.ledger import LedgerStore
 from broker.operations.reconcile import Errand, Reconciler, settled_by_human
+from tests.fakes import market
 from tests.fakes.attempts import ENVELOPE, OP, OTHER, attempt, opened
 from tests.fakes.audit_log import MemoryAudit
 from tests.fakes.clock import SetClock
@@ -66,7 +67,7 @@ class Room:
         return self.answer
 
     async def settle(self, known: Attempt) -> dict[str, Any]:
-        errand = Errand(correlation_id=OTHER, attempt=known, gate=GateReport())
+        errand = Errand(correlation_id=OTHER, caller=market.agent(), attempt=known, gate=GateReport())
         outcome = await self.reconciler.settle(errand, self.read_again)
         assert isinstance(outcome, Result | Unrecorded)
         return dict(outcome.envelope)
@@ -255,6 +256,45 @@ async def test_nothing_is_settled_that_can_not_be_recorded(room: Room) -> None:
     assert 1 == room.store.doubtful
 
 
+async def test_a_lock_before_anything_is_settled_is_told_as_that_and_ends_the_trail(room: Room) -> None:
+    known = await doubtful(room)
+    room.answer = told(orders=[MINE])
+
+    async def lock() -> None:
+        room.store.lock()
+
+    room.meanwhile = lock
+    envelope = await room.settle(known)
+
+    assert ("vault_locked", "locked", "after_human", "none") == gist(envelope)
+    assert (OP, "doorward unlock", "locked") == (
+        envelope["previous_correlation_id"],
+        envelope["next"]["command"],
+        envelope["gate"]["vault"],
+    )
+    assert "stays in doubt" in envelope["message"]
+    assert ["reconcile.started", "action.result"] == room.names()
+    assert 1 == room.store.doubtful
+
+
+async def test_a_fault_of_ours_ends_the_trail_too(room: Room) -> None:
+    known = await doubtful(room)
+    room.answer = {}
+
+    with pytest.raises(KeyError):
+        await room.settle(known)
+    assert ["reconcile.started", "action.result"] == room.names()
+    assert 1 == room.store.doubtful
+
+
+async def test_who_asks_is_on_record(room: Room) -> None:
+    room.answer = told(orders=[MINE])
+    await room.settle(await doubtful(room))
+
+    started = room.audit.events[-3].fields
+    assert {"of": OP, "agent": market.agent().agent, "anchor": market.agent().anchor.id} == started
+
+
 async def test_an_index_that_lags_is_given_its_time(room: Room) -> None:
     known = await doubtful(room, started_at_ms=room.clock.now_ms() - 990)
     room.answer = told(orders=[MINE])
@@ -271,11 +311,28 @@ async def test_an_attempt_is_for_the_anchor_that_made_it_and_for_humans(room: Ro
     assert await room.reconciler.attempt(OTHER, anchor_id=None) is None
 
 
+async def test_whoever_is_refused_because_of_a_doubt_may_have_it_read_back(room: Room) -> None:
+    await room.store.begin(attempt())
+    assert await room.reconciler.reconcilable(OP, anchor_id="an_2") is None
+    await room.store.finish(OP, in_doubt=True, envelope={**UNKNOWN, "http": {"status": 500, "body": "for its maker"}})
+
+    mine, theirs = [await room.reconciler.reconcilable(OP, anchor_id=anchor) for anchor in ("an_1", "an_2")]
+    assert mine is not None
+    assert theirs is not None
+    assert (AttemptState.IN_DOUBT, None) == (theirs.state, (theirs.envelope or {})["http"])
+    assert "for its maker" in str(mine.envelope)
+    await room.store.settle(OP, {**ENVELOPE, "remote_effect": "applied"})
+    settled = await room.reconciler.reconcilable(OP, anchor_id="an_2")
+    assert settled is not None
+    assert "applied" == (await room.settle(settled))["remote_effect"]
+    assert await room.reconciler.reconcilable(OTHER, anchor_id="an_2") is None
+
+
 @pytest.mark.parametrize(
     ("applied", "category", "effect"), [(True, "success", "applied"), (False, "confirmed_failure", "none")]
 )
 def test_a_humans_word_is_told_as_theirs(applied: Any, category: str, effect: str) -> None:
     envelope: Any = settled_by_human(attempt(), correlation_id=OTHER, applied=applied)
 
-    assert (category, effect) == (envelope["category"], envelope["remote_effect"])
+    assert (category, effect, "write") == (envelope["category"], envelope["remote_effect"], envelope["effect"])
     assert "A human settled it" in envelope["message"]
