@@ -298,7 +298,9 @@ class Desk:
         if mine >= limits.pending_cards:
             return self._muted(question, f"{mine} cards wait already")
         over = self._prompts.count(question)
-        return None if over is None else self._muted(question, over)
+        if over is not None and over.shared:  # whoever used it up, this one may be innocent
+            return Declined(refusal=approval.crowded(over.limit), expired=True)
+        return None if over is None else self._muted(question, over.limit)
 
     def _muted(self, question: Question, limit: str) -> Declined:
         self._mute(question.session.id, limit)

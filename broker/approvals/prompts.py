@@ -1,17 +1,26 @@
 """How often a human is asked: prompt budgets, and the memory of what was denied.
 
-Budgets run per session, per executable and per user, so that a new process is no way round. Shows nothing and settles
-nothing: see desk.py for the cards.
+Budgets run per session, per agent and per user, so that neither a new process nor a copy of a program is a way round:
+all programs of a user that no policy names count as one. Shows nothing and settles nothing: see desk.py for the cards.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
 from broker.core.ledger import change_key
 from broker.ports import Question
 
 WINDOW_S = 60.0
 DENIALS_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """A budget that is used up. `shared` marks the user's own, which others may have used up."""
+
+    limit: str
+    shared: bool
 
 
 class Prompts:
@@ -22,7 +31,7 @@ class Prompts:
         self._recent: dict[Hashable, deque[float]] = {}
         self._denials: OrderedDict[Hashable, float] = OrderedDict()
 
-    def count(self, question: Question) -> str | None:
+    def count(self, question: Question) -> Over | None:
         """Count one more prompt; or say which budget is used up."""
         now = self._monotonic_s()
         self._forget(now - WINDOW_S)
@@ -30,7 +39,7 @@ class Prompts:
         for key, limit in budgets:
             used = len(self._recent.get(key, ()))
             if used >= limit:
-                return f"{used} cards in a minute"
+                return Over(limit=f"{used} cards in a minute", shared=key[0] == "user")
         for key, _ in budgets:
             self._recent.setdefault(key, deque()).append(now)
         return None
@@ -57,19 +66,19 @@ class Prompts:
                 del self._recent[key]
 
 
-def _budgets(question: Question) -> list[tuple[Hashable, int]]:
-    program, per_minute = question.caller.program, question.policy.limits.prompts_per_minute
+def _budgets(question: Question) -> list[tuple[tuple[str, Hashable], int]]:
+    uid, per_minute = question.caller.program.uid, question.policy.limits.prompts_per_minute
     return [
         (("session", question.session.id), per_minute),
-        (("program", program.uid, program.exe_id or program.exe), per_minute * 2),
-        (("user", program.uid), per_minute * 4),
+        (("agent", (uid, question.caller.agent)), per_minute * 2),
+        (("user", uid), per_minute * 4),
     ]
 
 
 def _change(question: Question) -> Hashable:
-    """What a denial is remembered for: this change (or this read of these things), by this executable and user."""
-    frozen, program = question.frozen, question.caller.program
+    """What a denial is remembered for: this change (or this read of these things), by this agent and user."""
+    frozen = question.frozen
     what: Hashable = change_key(frozen)
     if what is None:
         what = (frozen.operation, frozen.targets or (frozen.identifies,) if frozen.declared else (frozen.path,))
-    return (program.uid, question.caller.agent, program.exe_id or program.exe, what)
+    return (question.caller.program.uid, question.caller.agent, what)

@@ -104,6 +104,17 @@ def muted(limit: str) -> Refusal:
     )
 
 
+def crowded(limit: str) -> Refusal:
+    """A human is asked too often, but not by this one."""
+    return Refusal(
+        category=Category.BROKER_UNAVAILABLE,
+        code="local_limit",
+        retry=Retry.AFTER_DELAY,
+        retry_after_s=60,
+        message=f"This user's programs ask a human too often ({limit} by all of them); nothing was sent. Wait a while.",
+    )
+
+
 def denied_recently() -> Refusal:
     return Refusal(
         category=Category.CALL_DENIED,

@@ -397,6 +397,24 @@ async def test_too_many_prompts_a_minute_mute() -> None:
     assert [("se_1", "1 cards in a minute")] == room.mutes
 
 
+async def test_who_finds_the_users_budget_used_up_is_not_muted_for_it() -> None:
+    room = DeskRoom()
+    limits = Limits(prompts_per_minute=1)
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(4):
+            who = market.agent(5000 + number, name=f"agent-{number}")
+            room.asking(tasks, question(number=number, session=f"se_{number}", caller=who, limits=limits))
+            await room.card(number + 1)
+        refused = await room.desk.ask(question(number=9, session="se_9", limits=limits))
+        room.desk.void(Happening.STOPPING)
+
+    assert isinstance(refused, Declined)
+    assert ("broker_unavailable", "local_limit", True) == (
+        refused.refusal.category, refused.refusal.code, refused.expired,
+    )  # fmt: skip
+    assert [] == room.mutes
+
+
 async def test_settled_cards_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "SETTLED_KEPT", 1)
     room = DeskRoom()

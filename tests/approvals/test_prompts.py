@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from broker.approvals import prompts as prompts_module
-from broker.approvals.prompts import Prompts
+from broker.approvals.prompts import Over, Prompts
+from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.model import Limits
 from broker.ports import Question
 from tests.fakes import market
@@ -15,8 +16,10 @@ from tests.fakes.questions import question
 TWO = Limits(prompts_per_minute=2)
 
 
-def asked(session: str = "se_1", *, pid: int = 4711, exe: int = 1, uid: int = 1000) -> Question:
-    made = question(session=session, caller=market.agent(pid), limits=TWO)
+def asked(
+    session: str = "se_1", *, pid: int = 4711, exe: int = 1, uid: int = 1000, agent: str = UNIDENTIFIED
+) -> Question:
+    made = question(session=session, caller=market.agent(pid, name=agent), limits=TWO)
     program = replace(made.caller.program, exe_id=(8, exe), uid=uid)
     return replace(made, caller=replace(made.caller, program=program))
 
@@ -32,26 +35,27 @@ def prompts(clock: SetClock) -> Prompts:
 
 
 def test_a_session_has_so_many_prompts_a_minute(prompts: Prompts, clock: SetClock) -> None:
-    assert [None, None, "2 cards in a minute"] == [prompts.count(asked()) for _ in range(3)]
+    assert [None, None, Over(limit="2 cards in a minute", shared=False)] == [prompts.count(asked()) for _ in range(3)]
     clock.advance(seconds=60)
     assert prompts.count(asked()) is not None
     clock.advance(seconds=1)
     assert prompts.count(asked()) is None
 
 
-def test_new_processes_of_one_program_share_twice_as_many(prompts: Prompts) -> None:
-    """T43: a fork is no way round."""
-    told = [prompts.count(asked(f"se_{number}", pid=5000 + number)) for number in range(5)]
+@pytest.mark.parametrize("agent", [UNIDENTIFIED, "claude-code"])
+def test_new_processes_and_copies_of_a_program_share_twice_as_many(prompts: Prompts, agent: str) -> None:
+    """T43: neither a fork nor a copy of the executable is a way round."""
+    told = [prompts.count(asked(f"se_{n}", pid=5000 + n, exe=n, agent=agent)) for n in range(5)]
 
     assert [None] * 4 == told[:4]
-    assert "4 cards in a minute" == told[4]
+    assert Over(limit="4 cards in a minute", shared=False) == told[4]
 
 
-def test_copies_of_a_program_share_four_times_as_many_of_their_user(prompts: Prompts) -> None:
-    told = [prompts.count(asked(f"se_{number}", exe=number)) for number in range(9)]
+def test_all_programs_of_a_user_share_four_times_as_many(prompts: Prompts) -> None:
+    told = [prompts.count(asked(f"se_{number}", agent=f"agent-{number}")) for number in range(9)]
 
     assert [None] * 8 == told[:8]
-    assert "8 cards in a minute" == told[8]
+    assert Over(limit="8 cards in a minute", shared=True) == told[8]
     assert prompts.count(asked("se_other", exe=1, uid=1001)) is None, "another user is not concerned"
 
 
@@ -64,7 +68,7 @@ def test_what_was_refused_is_not_counted(prompts: Prompts) -> None:
 
 def test_nothing_is_kept_of_those_who_left(prompts: Prompts, clock: SetClock) -> None:
     for number in range(8):
-        prompts.count(asked(f"se_{number}", exe=number))
+        prompts.count(asked(f"se_{number}", agent=f"agent-{number}"))
     clock.advance(seconds=61)
     prompts.count(asked("se_last"))
 
@@ -80,6 +84,15 @@ def test_a_denial_is_remembered_for_the_change_and_not_for_its_words(prompts: Pr
     assert not prompts.denied_recently(question(market.ask("orders.create", stall="s1", name="kale")))
     clock.advance(seconds=market.POLICY.limits.denial_memory_s)
     assert not prompts.denied_recently(question())
+
+
+def test_a_copy_of_the_program_is_no_way_round_a_denial(prompts: Prompts) -> None:
+    """T43."""
+    prompts.deny(asked(exe=1))
+
+    assert prompts.denied_recently(asked("se_2", pid=5000, exe=2))
+    assert not prompts.denied_recently(asked("se_3", agent="claude-code")), "another agent was not denied it"
+    assert not prompts.denied_recently(asked("se_4", uid=1001))
 
 
 def test_a_denied_read_is_remembered_as_well(prompts: Prompts) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker.contract.reasons import ApprovalState, Category, RemoteEffect, Retry
 from broker.contract.result import GateReport
-from broker.core.approval import Happening, after, denied_recently, muted, refusal
+from broker.core.approval import Happening, after, crowded, denied_recently, muted, refusal
 from broker.core.reply import Frame, refused
 
 FRAME = Frame(correlation_id="op_" + "0" * 44)
@@ -106,4 +106,8 @@ def test_where_no_approver_was_there_the_agent_is_told_so() -> None:
 def test_a_flood_and_a_remembered_denial_have_codes_of_their_own() -> None:
     assert (Category.SESSION_DENIED, "muted") == (muted("9 cards").category, muted("9 cards").code)
     assert "9 cards" in muted("9 cards").message
+    assert (Category.BROKER_UNAVAILABLE, "local_limit", 60) == (
+        crowded("9 cards").category, crowded("9 cards").code, crowded("9 cards").retry_after_s,
+    )  # fmt: skip
+    assert "9 cards" in crowded("9 cards").message
     assert (Category.CALL_DENIED, "denied_recently") == (denied_recently().category, denied_recently().code)
