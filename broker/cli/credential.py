@@ -1,16 +1,19 @@
 """`doorward credential`: put secrets in, bind them, take them out of use. No verb shows a value; there is no reveal.
 
-Values come from a prompt without echo, from standard input, or from a named variable; never from argv.
+Values come from a prompt without echo, from standard input, or from a named variable; never from argv. Where no
+origin is given, those of the services that the policy in force names are proposed, and taken by a typed yes alone.
 """
 
 import os
+import re
 import time
 from argparse import Namespace
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from broker.cli.arguments import Parser, Verbs
 from broker.cli.faults import CliError, UsageError
-from broker.cli.output import number, show, table, text
+from broker.cli.output import number, parts, show, table, text
 from broker.cli.prompts import confirmed, typed_value, value_from_environment, value_from_stdin, word
 from broker.cli.reach import Desk, desk
 from broker.client.card_words import duration
@@ -21,6 +24,7 @@ from broker.contract.wire import JsonValue
 from broker.core.secret import Secret
 
 KINDS = ("bearer", "basic", "header")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _VALUES = """The value is asked for without echo, unless --stdin or --from-env says otherwise.
 For kind basic, --stdin and --from-env take USERNAME:PASSWORD."""
 
@@ -28,6 +32,7 @@ For kind basic, --stdin and --from-env take USERNAME:PASSWORD."""
 def run(noun: str, arguments: list[str]) -> int:
     harden()
     options = _verbs(noun).parser.parse_args(arguments)
+    refuse_missing_variable(options)
     match options.verb:
         case "add":
             return _add(options)
@@ -51,6 +56,19 @@ def add(reached: Desk, params: Mapping[str, JsonValue], secret: Mapping[str, Jso
     return reached.control.add_credential(params, secret, reached.key)
 
 
+def refuse_missing_variable(options: Namespace) -> None:
+    """Raises UsageError for a variable that is not there, before anybody types a passphrase in vain."""
+    variable = getattr(options, "from_env", None)
+    if variable is not None and variable not in os.environ:
+        raise UsageError(f"there is no variable {variable} in the environment")
+
+
+def origin_of(base_url: str) -> str:
+    """What a credential of a service has to be bound to."""
+    parts_of_it = urlsplit(base_url)
+    return f"{parts_of_it.scheme}://{parts_of_it.netloc}"
+
+
 def given_value(options: Namespace) -> Secret | None:
     """The value that --stdin or --from-env name; None where it is to be asked for. Taken before any child starts."""
     if options.stdin:
@@ -72,7 +90,7 @@ def secret_of(kind: str, given: Secret | None, name: str) -> dict[str, JsonValue
 def _verbs(noun: str) -> Verbs:
     verbs = Verbs(noun, "Secrets and where they may go. Values only ever go in.")
     new = verbs.add("add", "a new credential, bound to the places it may go to", epilog=_VALUES)
-    new.add_argument("--kind", choices=KINDS, required=True)
+    new.add_argument("--kind", choices=KINDS, default="bearer", help="how it travels; default bearer")
     new.add_argument("--header", metavar="NAME", help="for kind header: which one")
     new.add_argument("--template", metavar="TEXT", help="for kind header: its text, with {value} once")
     verbs.add("list", "names, kinds, places and ages; never a value")
@@ -81,8 +99,14 @@ def _verbs(noun: str) -> Verbs:
     removed = verbs.add("remove", "take it out for good")
     for verb in (new, rotated, rebound, removed):
         verb.add_argument("name", metavar="NAME")
-    for verb in (new, rebound):
-        verb.add_argument("--origin", action="append", required=True, metavar="URL", help="where it may go; repeatable")
+    new.add_argument(
+        "--origin",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="where it may go; repeatable. Left out: what your policy says, after a question",
+    )
+    rebound.add_argument("--origin", action="append", required=True, metavar="URL", help="where it may go; repeatable")
     for verb in (new, rotated, rebound):
         add_value_options(verb)
     return verbs
@@ -93,16 +117,35 @@ def _add(options: Namespace) -> int:
         raise UsageError("--header NAME belongs to --kind header, and is needed there")
     if options.template is not None and options.kind != "header":
         raise UsageError("--template belongs to --kind header")
-    params: dict[str, JsonValue] = {"name": options.name, "kind": options.kind, "origins": options.origin}
+    if not _NAME.fullmatch(options.name):
+        raise UsageError(f"{options.name!r} is no name: up to 64 of a-z 0-9 . _ - and a letter or digit first")
+    params: dict[str, JsonValue] = {"name": options.name, "kind": options.kind}
     if options.header is not None:
         params["header"] = options.header
     if options.template is not None:
         params["template"] = options.template
-    with desk(options, transient=True, given=given_value) as reached:
-        answer = add(reached, params, secret_of(options.kind, reached.given, options.name))
-    places = ", ".join(visible(origin) for origin in options.origin)
+    with desk(options, transient=True, session=not options.origin, given=given_value) as reached:
+        origins = options.origin or _proposed(reached, options)
+        secret = secret_of(options.kind, reached.given, options.name)
+        answer = add(reached, {**params, "origins": origins}, secret)
+    places = ", ".join(visible(origin) for origin in origins)
     show(answer, [f"added {visible(options.name)}; it goes to {places} and nowhere else"], as_json=options.json)
     return 0
+
+
+def _proposed(reached: Desk, options: Namespace) -> list[str]:
+    """The origins of the services that use this credential by the policy in force, once the human agrees to them."""
+    using = [item for item in parts(reached.control.policy(), "services") if item.get("credential") == options.name]
+    origins = sorted({origin_of(str(item.get("base_url"))) for item in using})
+    if not origins:
+        raise UsageError(f"--origin URL is needed: no service of the policy in force uses {options.name}")
+    if options.yes:
+        raise UsageError(
+            f"--yes takes no place for granted; say where it may go: --origin {' --origin '.join(origins)}"
+        )
+    if not confirmed(f"Bind {options.name} to {', '.join(origins)}?", yes=False):
+        raise CliError("nothing was added")
+    return origins
 
 
 def _list(options: Namespace) -> int:

@@ -8,10 +8,17 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from broker.cli.arguments import human_parser
-from broker.cli.credential import KINDS, add, add_value_options, given_value, secret_of
+from broker.cli.credential import (
+    KINDS,
+    add,
+    add_value_options,
+    given_value,
+    origin_of,
+    refuse_missing_variable,
+    secret_of,
+)
 from broker.cli.faults import CliError
 from broker.cli.init import Made, add_cost, initialise, refuse_existing
 from broker.cli.output import table
@@ -45,6 +52,7 @@ def run(noun: str, arguments: list[str]) -> int:
     add_value_options(parser)
     add_cost(parser)
     options = parser.parse_args(arguments)
+    refuse_missing_variable(options)
     needs = _needs(options.pack)
     with _desk(options) as reached:
         for pack in [options.pack] if options.no_agents else [options.pack, AGENTS]:
@@ -64,8 +72,8 @@ def _needs(pack: str) -> list[Need]:
     out = []
     for name, service in content.get("services", {}).items():
         if "credential" in service:
-            parts = urlsplit(service["base_url"])
-            out.append(Need(credential=service["credential"], service=name, origin=f"{parts.scheme}://{parts.netloc}"))
+            origin = origin_of(service["base_url"])
+            out.append(Need(credential=service["credential"], service=name, origin=origin))
     return out
 
 

@@ -104,10 +104,28 @@ def test_a_value_from_the_environment_is_taken_out_of_it(cli: CommandLine, monke
     assert "A_TOKEN" not in os.environ
 
 
+def test_a_variable_that_is_not_there_is_told_before_anything_is_asked(cli: CommandLine) -> None:
+    code, _, err = cli.run("credential", "rotate", "gh", "--from-env", "NO_SUCH_VARIABLE")
+
+    assert (64, True) == (code, "NO_SUCH_VARIABLE" in err)
+
+
+IN_FORCE: dict[str, JsonValue] = {
+    "services": [
+        {"name": "deploy", "base_url": "https://deploy.example:8443/v2", "credential": "deploy", "bound": False},
+        {"name": "other", "base_url": "https://other.example", "credential": None, "bound": False},
+    ]
+}
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [
+        ("add gh", 64),  # no service of the policy uses it
         ("add gh --kind bearer", 64),
+        ("add deploy --yes", 64),  # a place is never taken for granted
+        ("add deploy", 1),  # nobody there to say yes
+        ("add Deploy --origin https://a", 64),
         ("add gh --kind bearer --origin https://a --header X", 64),
         ("add gh --kind header --origin https://a", 64),
         ("add gh --kind bearer --template x{value} --origin https://a", 64),
@@ -124,6 +142,7 @@ def test_what_cannot_be_meant_changes_nothing(
     monkeypatch.setattr(sys, "stdin", Pipe(b"canary"))
     with cli.control_daemon() as daemon:
         daemon.replies["GET /v1/credentials"] = (200, {"credentials": LISTED})
+        daemon.replies["GET /v1/policy"] = (200, IN_FORCE)
         found, _, _ = cli.run("credential", *line.split(), passphrase=PASSPHRASE)
 
         assert not [asked for asked in daemon.asked if asked.method != "GET" and "control-session" not in asked.path]

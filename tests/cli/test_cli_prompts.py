@@ -128,6 +128,30 @@ def test_a_question_is_answered_by_y_alone(cli: CommandLine, answer: str, code: 
         assert removed == len(daemon.bodies("DELETE /v1/credentials/gh"))
 
 
+@pytest.mark.parametrize(("answer", "code", "added"), [("y", 0, 1), ("", 1, 0)])
+def test_a_place_that_the_policy_names_is_bound_after_a_yes(
+    cli: CommandLine, answer: str, code: int, added: int
+) -> None:
+    service: dict[str, JsonValue] = {"name": "deploy", "base_url": "https://d.example:8443/v2", "credential": "deploy"}
+    cli.make_key()
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/policy"] = (200, {"services": [service]})
+        daemon.replies["POST /v1/credentials"] = (201, {})
+        terminal = Terminal(cli.home, "credential", "add", "deploy")
+        terminal.until("Passphrase: ")
+        terminal.type(PASSPHRASE)
+        terminal.until("Bind deploy to https://d.example:8443? [y/N]")
+        terminal.type(answer)
+        if added:
+            terminal.until("Value of deploy (not shown): ")
+            terminal.type("canary-value")
+
+        assert code == terminal.exit_code()
+        assert [["https://d.example:8443"]] * added == [
+            body["statement"]["params"]["origins"] for body in daemon.bodies("POST /v1/credentials")
+        ]
+
+
 @pytest.mark.parametrize(
     ("card", "question", "answer", "approved"),
     [
