@@ -146,9 +146,11 @@ def _credentials(policy: Policy, bindings: Mapping[str, Sequence[str]]) -> Itera
         if name is None:
             continue
         if name not in bindings:
-            yield _told(service.place, key, "the vault holds no such credential", f"doorward credential add {name}")
+            command = f"doorward credential add {name} --origin {service.base_url}"
+            yield _told(service.place, key, "the vault holds no such credential", command)
         elif not any(_covers(origin, service) for origin in bindings[name]):
-            yield _told(service.place, key, "its bindings don't cover base_url", "a credential bound to that origin")
+            command = f"doorward credential rebind {name} --origin {service.base_url}"
+            yield _told(service.place, key, "its bindings don't cover base_url", command)
 
 
 def _covers(origin: str, service: Service) -> bool:

@@ -120,14 +120,17 @@ def test_a_path_that_any_file_may_bear_is_told_where_it_goes_unasked() -> None:
     assert [] == warned(agents + rule("a", "session"))
 
 
+ORIGIN = "--origin https://api.shop.example/v1"
+
+
 @pytest.mark.parametrize(
     ("bindings", "told"),
     [
         (None, []),
         ({"shop": ("https://api.shop.example",)}, []),
         ({"shop": ("https://other.example", "https://api.shop.example/v1")}, []),
-        ({}, ["the vault holds no such credential, expected doorward credential add shop"]),
-        ({"shop": ()}, ["its bindings don't cover base_url, expected a credential bound to that origin"]),
+        ({}, [f"the vault holds no such credential, expected doorward credential add shop {ORIGIN}"]),
+        ({"shop": ()}, [f"its bindings don't cover base_url, expected doorward credential rebind shop {ORIGIN}"]),
         ({"shop": ("https://api.shop.example/v2",)}, ["its bindings don't cover base_url"]),
         ({"shop": ("http://api.shop.example",)}, ["its bindings don't cover base_url"]),
         ({"shop": ("nonsense",)}, ["its bindings don't cover base_url"]),
