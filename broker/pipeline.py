@@ -304,7 +304,7 @@ class Pipeline:
         classified = classify(frozen, raw, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
         scrubbed = scrub(classified, secrets)
         envelope = reply.concluded(named.frame, scrubbed, named.gate)
-        self._sessions.count(named.session.id, denied=False)
+        self._sessions.count(named.session.id, denied=False, echoed=scrubbed.is_echo)
         try:
             named.trail.post(dispatch_event(raw), records.remote(scrubbed, sent_body_bytes=raw.sent_bytes))
             receipt = await named.trail.append(EventName.ACTION_RESULT, reply.audit_fields(envelope))

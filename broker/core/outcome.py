@@ -113,6 +113,7 @@ class Scrubbed:
     warnings: tuple[Warn, ...]
     report: ScrubReport
     hits: int  # for the audit log alone
+    is_echo: bool  # the service gave a value of the credential back
     phase: Phase
     status: int | None
     fault: Fault | None

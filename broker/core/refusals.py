@@ -19,6 +19,16 @@ def disk_low() -> Refusal:
     )
 
 
+def echoing() -> Refusal:
+    return Refusal(
+        category=Category.SESSION_DENIED,
+        code="muted",
+        retry=Retry.AFTER_HUMAN,
+        message="Services gave the credential back in their answers again and again, so nothing is sent for this "
+        "program any more. A human has to look, and can unmute it.",
+    )
+
+
 def invalid(fault: Invalid) -> Refusal:
     return Refusal(category=Category.INVALID_REQUEST, code=fault.code, retry=Retry.NEVER, message=fault.message)
 

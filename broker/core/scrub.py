@@ -6,7 +6,7 @@ encrypted body can't be looked into; the report says so.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, final
 
@@ -18,7 +18,7 @@ from broker.core.classify.answer import has_body, with_scrubbed_body, without_bo
 from broker.core.credential import BasicSecret, CredentialSecret, scrub_values
 from broker.core.outcome import Classified, Scrubbed
 from broker.core.secret import Secret
-from broker.core.spellings import MIN_FORM_BYTES, spellings_of, undo_escapes
+from broker.core.spellings import MIN_FORM_BYTES, Spellings, spellings_of, undo_escapes
 
 PLACEHOLDER: Final = b"[redacted]"
 MIN_REPLACED_BYTES = 16
@@ -41,6 +41,7 @@ class Cleaned:
     data: bytes
     hits: int
     withheld: bool
+    is_echo: bool = False  # a value was there, and not just a user name
 
 
 @final
@@ -50,16 +51,17 @@ class SecretSet:
     It holds what it needs, so it goes on working for an answer that comes after the vault was locked.
     """
 
-    __slots__ = ("_replaced", "_withheld")
+    __slots__ = ("_names", "_replaced", "_withheld")
 
-    def __init__(self, *, replaced: Iterable[Secret], withheld: Iterable[Secret] = ()) -> None:
-        """Values of `replaced` that are too short are treated as `withheld`."""
+    def __init__(self, *, replaced: Iterable[Secret], names: Iterable[Secret] = ()) -> None:
+        """Where a `names` stands, or a value that is too short to be replaced, the whole is withheld."""
         long: list[bytes] = []
-        short = [value.reveal() for value in withheld]
+        short: list[bytes] = []
         for value in replaced:
             (long if len(value) >= MIN_REPLACED_BYTES else short).append(value.reveal())
         self._replaced = tuple(spellings_of(value) for value in sorted(set(long), key=len, reverse=True))
         self._withheld = tuple(spellings_of(value) for value in sorted(set(short)) if value)
+        self._names = tuple(spellings_of(value.reveal()) for value in names)
 
     @override
     def __repr__(self) -> str:
@@ -73,16 +75,17 @@ class SecretSet:
             data, found = self._replace_once(data, undone)
             hits += found
             if not found:
-                withheld = self._holds_unreplaceable(data, undone)
-                return Cleaned(data=data, hits=hits + int(withheld), withheld=withheld)
-        return Cleaned(data=data, hits=hits + 1, withheld=True)
+                echoed = self._holds_unreplaceable(data, undone)
+                withheld = echoed or _stand_in(self._names, data, undone)
+                return Cleaned(data=data, hits=hits + int(withheld), withheld=withheld, is_echo=echoed or hits > 0)
+        return Cleaned(data=data, hits=hits + 1, withheld=True, is_echo=True)
 
     def in_lower_case(self, text: bytes) -> bool:
         """Whether a text that was lower-cased on its way, such as a header's name, holds a value."""
-        forms = (literal.form for one in (*self._replaced, *self._withheld) for literal in one.literals)
-        return any(form.lower() in text for form in forms)
+        everything = (*self._replaced, *self._withheld, *self._names)
+        return any(literal.form.lower() in text for one in everything for literal in one.literals)
 
-    def _replace_once(self, data: bytes, undone: Iterable[bytes]) -> tuple[bytes, int]:
+    def _replace_once(self, data: bytes, undone: Collection[bytes]) -> tuple[bytes, int]:
         hits = 0
         for spellings in self._replaced:
             for literal in spellings.literals:
@@ -99,13 +102,15 @@ class SecretSet:
                     hits += count
         return data, hits
 
-    def _holds_unreplaceable(self, data: bytes, undone: Iterable[bytes]) -> bool:
-        if any(one.are_in(data) for one in self._withheld):
-            return True
-        if any(one.are_escaped_in(undone) for one in (*self._replaced, *self._withheld)):
+    def _holds_unreplaceable(self, data: bytes, undone: Collection[bytes]) -> bool:
+        if _stand_in(self._withheld, data, undone) or any(one.are_escaped_in(undone) for one in self._replaced):
             return True
         joined = data.translate(None, b"\r\n\t ").replace(b"\\n", b"").replace(b"\\r", b"")  # long lines get broken
         return len(joined) != len(data) and any(one.are_in(joined) for one in self._replaced)
+
+
+def _stand_in(values: Iterable[Spellings], data: bytes, undone: Collection[bytes]) -> bool:
+    return any(one.are_in(data) or one.are_escaped_in(undone) for one in values)
 
 
 def secret_set(secret: CredentialSecret) -> SecretSet:
@@ -113,14 +118,15 @@ def secret_set(secret: CredentialSecret) -> SecretSet:
     names = []
     if isinstance(secret, BasicSecret) and len(secret.username.encode()) >= MIN_FORM_BYTES:
         names.append(Secret(secret.username))
-    return SecretSet(replaced=scrub_values(secret), withheld=names)
+    return SecretSet(replaced=scrub_values(secret), names=names)
 
 
 def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
     """The outcome as it may leave. `secrets` is None where no credential took part."""
     raw = classified.raw
     if secrets is None:
-        return _scrubbed(classified, classified.answer, classified.completeness, (), ScrubReport(), hits=0)
+        report = ScrubReport()
+        return _scrubbed(classified, classified.answer, classified.completeness, (), report, hits=0, is_echo=False)
     work = _Work(secrets)
     answer = None if classified.answer is None else work.answer(classified.answer, raw.body)
     completeness = None if classified.completeness is None else work.completeness(classified.completeness)
@@ -136,9 +142,8 @@ def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
     else:
         state, reason = ScrubState.DONE, None
     warnings = () if reason is None else (_not_possible(reason),)
-    return _scrubbed(
-        classified, answer, completeness, warnings, ScrubReport(state=state, reason=reason), hits=work.hits
-    )
+    report = ScrubReport(state=state, reason=reason)
+    return _scrubbed(classified, answer, completeness, warnings, report, hits=work.hits, is_echo=work.is_echo)
 
 
 class _Work:
@@ -148,11 +153,11 @@ class _Work:
         self._secrets = secrets
         self.hits = 0
         self.withheld = False
+        self.is_echo = False
         self.cut_cursor = False
 
     def answer(self, answer: HttpAnswer, body: bytes) -> HttpAnswer:
-        cleaned = self._secrets.clean(body)
-        self.hits += cleaned.hits
+        cleaned = self._clean(body)
         if cleaned.withheld:
             self.withheld = self.withheld or has_body(answer)
             answer = without_body(answer)
@@ -177,7 +182,7 @@ class _Work:
         kept = {}
         for name, value in headers.items():
             if self._secrets.in_lower_case(name.encode("utf-8", "surrogatepass")):
-                self.hits += 1
+                self.hits, self.is_echo = self.hits + 1, True
                 continue
             text = self._text(value)
             if text is not None:
@@ -186,12 +191,17 @@ class _Work:
 
     def _text(self, text: str) -> str | None:
         """The scrubbed text, None where it has to be withheld."""
-        cleaned = self._secrets.clean(text.encode("utf-8", "surrogatepass"))
-        self.hits += cleaned.hits
+        cleaned = self._clean(text.encode("utf-8", "surrogatepass"))
         if cleaned.withheld:
             self.withheld = True
             return None
         return cleaned.data.decode("utf-8", "surrogatepass") if cleaned.hits else text
+
+    def _clean(self, data: bytes) -> Cleaned:
+        cleaned = self._secrets.clean(data)
+        self.hits += cleaned.hits
+        self.is_echo = self.is_echo or cleaned.is_echo
+        return cleaned
 
 
 def _scrubbed(
@@ -202,6 +212,7 @@ def _scrubbed(
     report: ScrubReport,
     *,
     hits: int,
+    is_echo: bool,
 ) -> Scrubbed:
     raw = classified.raw
     return Scrubbed(
@@ -211,6 +222,7 @@ def _scrubbed(
         warnings=(*classified.warnings, *warnings),
         report=report,
         hits=hits,
+        is_echo=is_echo,
         phase=raw.phase,
         status=raw.status,
         fault=raw.fault,

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core import grants
+from broker.core import grants, refusals
 from broker.core.events import AuditEvent, EventName
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Refusal, session_ended
@@ -29,6 +29,8 @@ ProcessKey: TypeAlias = tuple[int, int, int]
 SESSIONS_MAX = 4096
 LABEL_LIMIT = 200
 MUTES_KEPT = 1000
+ECHOES_MAX = 3  # so many answers with the credential in them are bad luck; more could be guesses put to the test
+ECHOED = "services gave the credential back"
 
 
 class Ended(StrEnum):
@@ -80,6 +82,7 @@ class SessionRegistry:
         self._trees: dict[ProcessKey, int] = {}  # launchers of `doorward run`, by their pidfds
         self._holders: dict[ProcessKey, Span] = {}
         self._mutes: OrderedDict[Hashable, str] = OrderedDict()  # by program: a new process of it is no way round
+        self._echoes: OrderedDict[Hashable, int] = OrderedDict()
         self.frozen = False
 
     @property
@@ -125,7 +128,7 @@ class SessionRegistry:
             self.end(session.id, Ended.EXITED)
             return session_ended()
         self._notice_exec(session, caller)
-        return _view(session)
+        return refusals.echoing() if session.muted == ECHOED else _view(session)
 
     def find(self, caller: Caller) -> SessionView | None:
         session = self._by_key.get((caller.anchor_process.key, caller.span is Span.TREE))
@@ -167,11 +170,19 @@ class SessionRegistry:
         )
         self._changed(session.id, "grant")
 
-    def count(self, session_id: str, *, denied: bool) -> None:
+    def count(self, session_id: str, *, denied: bool, echoed: bool = False) -> None:
         session = self._by_id.get(session_id)
-        if session is not None:
-            session.calls += 1
-            session.denied += denied
+        if session is None:
+            return
+        session.calls += 1
+        session.denied += denied
+        if echoed:
+            program = _program(session)
+            times = self._echoes[program] = self._echoes.pop(program, 0) + 1
+            if times >= ECHOES_MAX:
+                self.mute(session_id, ECHOED)
+            while len(self._echoes) > MUTES_KEPT:
+                self._echoes.popitem(last=False)
 
     def end(self, session_id: str, why: Ended) -> bool:
         """End a session and its grants. True where there was one."""
@@ -209,10 +220,11 @@ class SessionRegistry:
         if session is None:
             return False
         program = _program(session)
-        self._mutes[program] = reason
+        if self._mutes.get(program) != ECHOED:  # the stricter one stays
+            self._mutes[program] = reason
         while len(self._mutes) > MUTES_KEPT:
             self._mutes.popitem(last=False)
-        self._set_muted(program, reason)
+        self._set_muted(program, self._mutes[program])
         return True
 
     def unmute(self, session_id: str) -> bool:
@@ -222,6 +234,7 @@ class SessionRegistry:
             return False
         program = _program(session)
         self._mutes.pop(program, None)
+        self._echoes.pop(program, None)
         self._set_muted(program, None)
         return True
 

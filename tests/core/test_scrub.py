@@ -29,6 +29,7 @@ def test_without_a_credential_there_is_nothing_to_scrub() -> None:
     outcome = scrubbed(b'{"id": "1"}', secrets=None)
 
     assert (ScrubReport(), 0, {"id": "1"}) == (outcome.report, outcome.hits, shown(outcome).body_json)
+    assert not outcome.is_echo
 
 
 def test_an_answer_without_the_secret_is_given_as_it_is() -> None:
@@ -49,7 +50,9 @@ def test_an_echo_is_cut_out_before_the_body_is_read_again() -> None:
     outcome = scrubbed(b'{"echo": "Bearer canary-0123456789\\u0061bcdef", "n": 12345678901234567890123}')
 
     assert {"echo": "Bearer [redacted]", "n": 12345678901234567890123} == shown(outcome).body_json
-    assert (1, ScrubState.DONE, None) == (outcome.hits, outcome.report.state, outcome.report.reason)
+    assert (1, True, ScrubState.DONE, None) == (
+        outcome.hits, outcome.is_echo, outcome.report.state, outcome.report.reason,
+    )  # fmt: skip
     assert "hits" not in str(outcome.report.to_json())
 
 
@@ -111,6 +114,7 @@ def test_short_values_and_user_names_withhold_the_body(body: bytes) -> None:
     assert "withheld" in str(outcome.report.reason)
     assert [WarningCode.SCRUB_NOT_POSSIBLE] == [warning.code for warning in outcome.warnings]
     assert outcome.hits > 0
+    assert (b"ada" not in body) is outcome.is_echo, "a user name is in many a list, and no guess"
     assert b"canary" not in repr(outcome).encode()
 
 

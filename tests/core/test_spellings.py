@@ -165,8 +165,8 @@ def test_nesting_is_undone_to_a_bound_and_no_further() -> None:
 
 
 def test_a_value_of_a_few_bytes_has_no_base64_form() -> None:
-    assert SecretSet(replaced=[], withheld=[Secret("ab")]).clean(b"xx ab xx").withheld
-    assert not SecretSet(replaced=[], withheld=[Secret("ab")]).clean(b"YWI=").withheld
+    assert SecretSet(replaced=[], names=[Secret("ab")]).clean(b"xx ab xx").withheld
+    assert not SecretSet(replaced=[], names=[Secret("ab")]).clean(b"YWI=").withheld
 
 
 def test_a_value_too_long_to_be_cut_out_of_escapes_is_found_in_them() -> None:

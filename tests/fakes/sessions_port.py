@@ -18,6 +18,7 @@ class Held:
     opened_at_ms: int
     calls: int = 0
     denied: int = 0
+    echoed: int = 0
     muted: bool = False
     grants: dict[str, Grant] = field(default_factory=dict)
 
@@ -92,11 +93,12 @@ class MemorySessions:
         )
         held.grants[grant.id] = grant
 
-    def count(self, session_id: str, *, denied: bool) -> None:
+    def count(self, session_id: str, *, denied: bool, echoed: bool = False) -> None:
         held = self.sessions.get(session_id)
         if held is not None:
             held.calls += 1
             held.denied += denied
+            held.echoed += echoed
 
     @property
     def grants(self) -> list[Grant]:

@@ -267,6 +267,7 @@ async def test_a_secret_that_the_upstream_echoes_is_nowhere_in_answer_ledger_or_
 
     assert market.TOKEN not in everything
     assert 2 <= int(str(flow.audit.trail(flow.last)[-2].fields["scrub_hits"]))
+    assert [1] == [held.echoed for held in flow.sessions.sessions.values()]
 
 
 async def test_a_lease_ends_with_the_work_whatever_came_of_it() -> None:

@@ -290,6 +290,31 @@ async def test_a_mute_is_no_matter_of_one_process(hall: Hall, listener: socket.s
         assert ["session.muted"] * 2 == [name for name in hall.names() if "mute" in name]
 
 
+async def test_whoever_makes_services_echo_the_credential_is_let_in_no_more(
+    hall: Hall, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T45: the third hit mutes, for all processes of the program, and nothing but a human's signed word undoes it."""
+    monkeypatch.setattr(sessions_module, "MUTES_KEPT", 1)
+    with connected(listener) as one, connected(listener) as other:
+        for caller in (caller_of(one), caller_of(other), caller_of(other)):
+            view = hall.enter(caller)
+            hall.registry.count(view.id, denied=False)
+            hall.registry.count(view.id, denied=False, echoed=True)
+        assert hall.registry.mute(view.id, "muted by the human")
+
+        refused = hall.registry.open(caller_of(one))
+        assert isinstance(refused, Refusal)
+        assert ("session_denied", "muted", "after_human") == (refused.category, refused.code, refused.retry)
+        assert hall.registry.unmute(view.id)
+        assert not hall.enter(caller_of(one)).muted
+        hall.registry.count(view.id, denied=False, echoed=True)
+        assert not hall.enter(caller_of(one)).muted, "it is counted anew"
+        elsewhere = replace(caller_of(other), program=replace(caller_of(other).program, uid=4711))
+        hall.registry._by_id[view.id].caller = elsewhere
+        hall.registry.count(view.id, denied=False, echoed=True)
+        assert 1 == len(hall.registry._echoes)
+
+
 async def test_nobody_is_muted_who_is_not_there(hall: Hall) -> None:
     assert not hall.registry.mute("se_none", "why")
     assert not hall.registry.unmute("se_none")
