@@ -45,7 +45,10 @@ class Waiting:
 
 
 class Desk:
-    """Holds cards. `present` tells whether an approver is connected; `changed` is called with a card's id and state."""
+    """Holds cards. `present` tells whether an approver is connected; `changed` is called with a card's id and state.
+
+    `waits` is called with the id of each request that a human is asked about, and of no other.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Desk:
         verify: Verify,
         present: Callable[[], bool],
         changed: Callable[[str, str], None],
+        waits: Callable[[str], None] = lambda _: None,
         mute: Callable[[str, str], object],
     ) -> None:
         self._audit = audit
@@ -64,6 +68,7 @@ class Desk:
         self._verify = verify
         self._present = present
         self._changed = changed
+        self._waits = waits
         self._mute = mute
         self._cards: OrderedDict[str, Waiting] = OrderedDict()
         self._prompts = Prompts(monotonic_s=clock.monotonic_s)
@@ -77,6 +82,7 @@ class Desk:
         if same is not None:
             same.joined += 1
             self._changed(same.id, same.state.value)
+            self._waits(question.correlation_id)
             return Joined(leader=same.question.correlation_id)
         waiting = self._put(question)
         try:
@@ -226,6 +232,7 @@ class Desk:
         self._cards[card_id] = waiting
         self._forget_settled()
         self._changed(card_id, waiting.state.value)
+        self._waits(question.correlation_id)
         return waiting
 
     async def _record(self, waiting: Waiting, answer: Answer, *, key_id: str | None) -> None:

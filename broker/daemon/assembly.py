@@ -110,8 +110,8 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
     clock = SystemClock()
     stores = await asyncio.to_thread(_open, places, clock)
     custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(stores.writer)
-    people = _people(stores, rulebook, journal, clock)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
+    people = _people(stores, rulebook, journal, clock, runs)
     executor = HttpsExecutor(
         secrets=custody,
         body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
@@ -174,7 +174,7 @@ def _open(places: Places, clock: SystemClock) -> _Stores:
     )
 
 
-def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: SystemClock) -> _People:
+def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: SystemClock, runs: RunTable) -> _People:
     hub = EventHub()
     challenges = Challenges(monotonic_s=clock.monotonic_s)
 
@@ -200,6 +200,7 @@ def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: System
         verify=lambda message, signature: verify(stores.vault.approver_keys(), message, signature),
         present=lambda: hub.listeners > 0 or len(challenges) > 0,
         changed=lambda card_id, state: hub.publish("approval", {"id": card_id, "state": state}),
+        waits=runs.asked,
         mute=sessions.mute,
     )
     return _People(hub=hub, challenges=challenges, sessions=sessions, desk=desk)

@@ -6,7 +6,7 @@ A run that fails ends with an honest envelope, and alone.
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ class Run:
     weight: int
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     moved: asyncio.Event = field(default_factory=asyncio.Event)  # pulsed: set and cleared at once
+    notice: JsonObject | None = None  # what a poll is told once a card is up
     pending: JsonObject | None = None
     sent: bool = False
     envelope: JsonObject | None = None
@@ -166,18 +167,27 @@ class RunTable:
         return None
 
     def waits(self, correlation_id: str, pending: JsonObject) -> None:
-        run = self._runs.get(correlation_id)
-        while run is not None:
-            run.pending = {**pending, "correlation_id": run.correlation_id}
+        """Keep what a poll is told from the moment that a human is really asked; see `asked`."""
+        for run in self._with_wholes(correlation_id):
+            run.notice = {**pending, "correlation_id": run.correlation_id}
+
+    def asked(self, correlation_id: str) -> None:
+        """The desk's side: a card is up for this run, or it joined one."""
+        for run in self._with_wholes(correlation_id):
+            run.pending = run.notice
             _pulse(run.moved)
-            run = run.parent
 
     def dispatched(self, correlation_id: str) -> None:
-        run = self._runs.get(correlation_id)
-        while run is not None:
+        for run in self._with_wholes(correlation_id):
             run.sent = True
             run.pending = None
             _pulse(run.moved)
+
+    def _with_wholes(self, correlation_id: str) -> Iterator[Run]:
+        """The run, and all that it is a part of."""
+        run = self._runs.get(correlation_id)
+        while run is not None:
+            yield run
             run = run.parent
 
     async def result(self, correlation_id: str) -> JsonObject | None:

@@ -119,6 +119,7 @@ async def test_the_same_request_joins_the_card_that_waits() -> None:
         assert Joined(leader=question().correlation_id) == await room.desk.ask(question(number=2))
         other = room.asking(tasks, question(number=3, session="se_2", caller=market.agent(4712)))
         await room.card(2)
+        assert [f"op_{number:044x}" for number in (1, 2, 3)] == room.waiting, "a human is asked about each"
         room.desk.void(Happening.LOCKED)
 
     assert 2 == card.joined
@@ -362,7 +363,10 @@ async def test_arming_begins_when_a_card_is_first_shown_to_a_session() -> None:
 
 
 async def test_a_muted_session_is_not_asked_for() -> None:
-    refused = await DeskRoom().desk.ask(question(muted=True))
+    room = DeskRoom()
+    refused = await room.desk.ask(question(muted=True))
+
+    assert [] == room.waiting
 
     assert isinstance(refused, Declined)
     assert ("session_denied", "muted", False) == (refused.refusal.category, refused.refusal.code, refused.expired)

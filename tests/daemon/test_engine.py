@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from broker.core.identity import Caller
 from broker.core.ledger import AttemptState
@@ -76,6 +77,10 @@ class Shop(DeskRoom):
             clock=self.clock,
             broker=market.agent(5000, name="unidentified"),
         )
+
+    @override
+    def waits(self, correlation_id: str) -> None:
+        self.runs.asked(correlation_id)
 
     async def act(self, ask: HttpAsk, number: int = 1, **more: Any) -> Any:
         """A request as agent.sock would hand it on, to its end."""

@@ -224,6 +224,7 @@ class ScriptedEngine:
             self._runs.waits(
                 correlation_id, {**fine(correlation_id), "category": "approval_pending", "code": "waiting"}
             )
+            self._runs.asked(correlation_id)
         if self.sends:
             self._runs.dispatched(correlation_id)
         while not self.may_end.is_set() and correlation_id not in self.withdrawn:  # noqa: ASYNC110 - either of two

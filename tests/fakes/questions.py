@@ -85,6 +85,7 @@ class DeskRoom:
         self.present = False
         self.changes: list[tuple[str, str]] = []
         self.mutes: list[tuple[str, str]] = []
+        self.waiting: list[str] = []
         self.desk = Desk(
             audit=self.audit,
             clock=self.clock,
@@ -94,8 +95,13 @@ class DeskRoom:
             ),
             present=lambda: self.present,
             changed=lambda card_id, state: self.changes.append((card_id, state)),
+            waits=self.waits,
             mute=lambda session_id, why: self.mutes.append((session_id, why)),
         )
+
+    def waits(self, correlation_id: str) -> None:
+        """A human is asked about this request."""
+        self.waiting.append(correlation_id)
 
     def asking(
         self, tasks: asyncio.TaskGroup, asked: Question | None = None

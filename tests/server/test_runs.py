@@ -48,6 +48,12 @@ async def ended(run: Run) -> None:
         await run.ended.wait()
 
 
+def asking(table: RunTable, pending: JsonObject | None = None, *, correlation_id: str = OP) -> None:
+    """A human is asked, and what a poll is told is known."""
+    table.waits(correlation_id, pending or {"code": "waiting"})
+    table.asked(correlation_id)
+
+
 async def test_a_run_is_found_by_its_anchor_alone(table: RunTable) -> None:
     run = table.start(OP, "an_1", Work())
 
@@ -151,16 +157,30 @@ async def test_there_are_so_many_runs_and_so_many_bytes_of_them(
 
 async def test_who_does_not_wait_is_told_that_a_human_is_waited_for(table: RunTable) -> None:
     run = table.start(OP, "an_1", Work())
-    table.waits(OP, {"code": "waiting", "correlation_id": "another"})
+    asking(table, {"code": "waiting", "correlation_id": "another"})
 
     assert {"code": "waiting", "correlation_id": OP} == await table.wait(run, 0)
-    table.waits(OTHER, {"code": "waiting"})  # whose run was forgotten
+    asking(table, correlation_id=OTHER)  # whose run was forgotten
+
+
+async def test_nobody_is_told_of_a_human_who_was_not_asked(table: RunTable) -> None:
+    """A muted session and a remembered denial end before any card: then the end is what is told."""
+    work = Work()
+    run = table.start(OP, "an_1", work)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(table.wait(run, 0))
+        await asyncio.sleep(0)
+        table.waits(OP, {"code": "waiting"})
+        await asyncio.sleep(0)
+        work.may_end.set()
+
+    assert fine(OP) == waiting.result()
 
 
 async def test_after_a_yes_the_result_is_waited_for_again(table: RunTable) -> None:
     work = Work()
     run = table.start(OP, "an_1", work)
-    table.waits(OP, {"code": "waiting"})
+    asking(table)
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(table.wait(run, 60))
         await asyncio.sleep(0)
@@ -179,7 +199,7 @@ async def test_who_waits_for_a_human_is_told_in_time(table: RunTable, clock: Set
         waiting = tasks.create_task(table.wait(run, 5))
         await asyncio.sleep(0)
         clock.advance(seconds=6)
-        table.waits(OP, {"code": "waiting"})
+        asking(table)
 
     assert "waiting" == waiting.result()["code"]
 
@@ -196,7 +216,7 @@ async def test_who_only_polls_does_not_wait_for_what_was_sent(table: RunTable) -
 
 async def test_what_a_part_waits_for_and_sends_its_whole_does(table: RunTable) -> None:
     whole, part = table.start(OP, "an_1", Work()), table.start(OTHER, "an_1", Work(), parent=OP)
-    table.waits(OTHER, {"code": "waiting"})
+    asking(table, correlation_id=OTHER)
     assert [OP, OTHER] == [run.pending and run.pending["correlation_id"] for run in (whole, part)]
     table.dispatched(OTHER)
 
@@ -205,7 +225,7 @@ async def test_what_a_part_waits_for_and_sends_its_whole_does(table: RunTable) -
 
 async def test_withdrawing_waits_until_it_is_known_where_the_run_is(table: RunTable) -> None:
     steps: list[Callable[[Work], None]] = [
-        lambda _: table.waits(OP, {"code": "waiting"}),
+        lambda _: asking(table),
         lambda _: table.dispatched(OP),
         lambda work: work.may_end.set(),
     ]
