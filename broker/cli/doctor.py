@@ -11,6 +11,7 @@ from broker.cli.doctor_machine import machine
 from broker.cli.doctor_state import state
 from broker.cli.output import show
 from broker.cli.reach import places
+from broker.client.card_words import counted
 from broker.client.hardening import harden
 from broker.contract.exits import FAULTS_FOUND
 from broker.contract.neutralise import visible
@@ -24,7 +25,8 @@ def run(noun: str, arguments: list[str]) -> int:
     faults = sum(finding.level is Level.FAULT for finding in findings)
     warnings = sum(finding.level is Level.WARNING for finding in findings)
     lines = [line for finding in findings for line in _lines(finding)]
-    lines.append(f"{faults} faults, {warnings} warnings, {len(findings) - faults - warnings} in order")
+    in_order = len(findings) - faults - warnings
+    lines.append(f"{counted(faults, 'fault')}, {counted(warnings, 'warning')}, {in_order} in order")
     show({"findings": [finding.to_json() for finding in findings]}, lines, as_json=options.json)
     return FAULTS_FOUND if faults else 0
 

@@ -4,24 +4,26 @@ A policy takes force only by an approver's signature over the digest of the very
 """
 
 import os
+import sys
 from argparse import Namespace
 from pathlib import Path
 
 from broker.cli.arguments import Verbs
 from broker.cli.faults import CliError
 from broker.cli.output import show
-from broker.cli.policy_trust import pending_lines, refuse_faults, trust
+from broker.cli.policy_trust import pending_lines, trust
 from broker.cli.reach import desk, places, running
+from broker.client.card_words import counted
 from broker.client.faults import NotRunning
 from broker.client.hardening import harden
-from broker.contract.exits import EXIT_CODES, FAULTS_FOUND
+from broker.contract.exits import EXIT_CODES, FAULTS_FOUND, USAGE
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonValue
 from broker.core.policy.faults import Fault
 from broker.policyfiles import PolicyError, PolicyFile
 from broker.policyfiles.check import check
 from broker.policyfiles.directory import read_directory
-from broker.policyfiles.shipped import pack_bytes, schema_bytes
+from broker.policyfiles.shipped import SCHEMA, pack_bytes, schema_bytes
 
 FILE_MODE = 0o600
 
@@ -47,14 +49,23 @@ def run(noun: str, arguments: list[str]) -> int:
 
 
 def install(name: str, where: Path, *, force: bool = False) -> Path:
-    """Copy a shipped pack into the policy directory. Raises CliError where a file of that name is there already."""
+    """Copy a shipped pack into the policy directory. Raises CliError where a file of that name is there already.
+
+    The schema that its first line names for editors comes with it; the daemon does not read that one.
+    """
     try:
         content = pack_bytes(name)
     except PolicyError as cause:
-        raise CliError(f"{name}: {cause}", code="unknown") from None
+        raise CliError(f"{name}: {cause}", exit_code=USAGE, code="unknown") from None
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = where / f"{name}.toml"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
+    _write(target, content, replace=force)
+    _write(where / SCHEMA, schema_bytes(), replace=True)
+    return target
+
+
+def _write(target: Path, content: bytes, *, replace: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_TRUNC if replace else os.O_EXCL)
     try:
         descriptor = os.open(target, flags, FILE_MODE)
     except FileExistsError:
@@ -65,7 +76,6 @@ def install(name: str, where: Path, *, force: bool = False) -> Path:
         raise CliError(f"{target} can not be written: {cause.strerror}") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
-    return target
 
 
 def _verbs(noun: str) -> Verbs:
@@ -86,7 +96,7 @@ def _verbs(noun: str) -> Verbs:
 
 def _check(options: Namespace) -> int:
     try:
-        report = check(_files([Path(path) for path in options.paths] or [places().policies]), None)
+        report = check(_files([Path(path) for path in options.paths] or [_own()]), None)
     except PolicyError as cause:
         faults = cause.faults
         lines = [visible(str(fault)) for fault in faults] or [visible(str(cause))]
@@ -100,13 +110,21 @@ def _check(options: Namespace) -> int:
     lines = [visible(str(fault)) for fault in report.faults]
     lines += [f"warning: {visible(str(warning))}" for warning in report.warnings]
     rules = 0 if report.policy is None else len(report.policy.rules)
-    lines.append(f"{len(report.faults)} faults, {len(report.warnings)} warnings, {rules} rules")
+    found = counted(len(report.faults), "fault"), counted(len(report.warnings), "warning"), counted(rules, "rule")
+    lines.append(", ".join(found))
     show(
         {"faults": [_json(fault) for fault in report.faults], "warnings": [_json(fault) for fault in report.warnings]},
         lines,
         as_json=options.json,
     )
     return FAULTS_FOUND if report.faults else 0
+
+
+def _own() -> Path:
+    where = places().policies
+    if not where.is_dir():
+        raise CliError(f"there is no {where} yet: doorward setup github, or doorward policy add NAME")
+    return where
 
 
 def _files(paths: list[Path]) -> list[PolicyFile]:
@@ -153,13 +171,16 @@ def _diff(options: Namespace) -> int:
         with desk(options, transient=True) as reached:
             pending = reached.control.policy_pending()
     show(pending, pending_lines(pending), as_json=options.json)
-    refuse_faults(pending)
-    return 0
+    if not pending.get("faults"):
+        return 0
+    print("doorward: the files do not load; the old policy stays in force", file=sys.stderr)
+    return FAULTS_FOUND
 
 
 def _add(options: Namespace) -> int:
     target = install(options.name, places().policies, force=options.force)
-    lines = [f"copied to {visible(str(target))}", "It is not in force yet: look at it, then doorward policy trust"]
+    todo = "It is not in force yet: look at it, edit what is yours, then doorward policy trust"
+    lines = [f"copied to {visible(str(target))}", todo]
     show({"name": options.name, "path": str(target)}, lines, as_json=options.json)
     return 0
 

@@ -1,7 +1,8 @@
 """What trusting a policy would change, in decisions, and the signature that puts it in force."""
 
+import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from broker.cli.faults import CliError
 from broker.cli.output import number, parts, show, text
@@ -12,6 +13,7 @@ from broker.contract.neutralise import visible
 from broker.contract.wire import JsonValue
 
 DIGITS = 4
+_WORDS_OF_A_REQUEST = 4
 _ORDER = ("loosens", "new_reach", "tightens")
 
 
@@ -23,12 +25,12 @@ def trust(reached: Desk, options: Namespace) -> int:
         show(pending, ["nothing to trust: the files are what is in force"], as_json=options.json)
         return 0
     digest = text(pending, "digest")
-    if not options.json:
-        print("\n".join(pending_lines(pending)))
+    if not (options.json and options.yes):  # nobody signs what was not shown
+        print("\n".join(pending_lines(pending)), file=sys.stderr if options.json else sys.stdout, flush=True)
     if not options.yes:
         wanted = digest.partition(":")[2][:DIGITS]
         if word(f"Type {wanted} to trust these files:") != wanted:
-            raise CliError("not trusted; the old policy stays in force")
+            raise CliError("not trusted; the old policy stays in force. To be asked again: doorward policy trust")
     answer = reached.control.trust_policy(digest, number(pending, "counter"), reached.key)
     lines = [f"trusted {short_digest(digest)}, counter {text(answer, 'counter')}; it is in force now"]
     show(answer, lines, as_json=options.json)
@@ -41,8 +43,9 @@ def pending_lines(pending: Mapping[str, JsonValue]) -> list[str]:
     out = [f"{text(pending, 'digest')}, counter {text(pending, 'counter')}: {files}"]
     if pending.get("same") is True:
         out.append("the files are what is in force")
-    changes = sorted(parts(pending, "changes"), key=_rank)
-    out += [_change(change) for change in changes]
+    elif not parts(pending, "changes") and not parts(pending, "faults"):
+        out.append("no decision changes")
+    out += _changes(sorted(parts(pending, "changes"), key=_rank))
     out += [f"warning: {_finding(warning)}" for warning in parts(pending, "warnings")]
     out += [f"fault: {_finding(fault)}" for fault in parts(pending, "faults")]
     return out
@@ -60,11 +63,29 @@ def _rank(change: Mapping[str, JsonValue]) -> int:
     return _ORDER.index(direction) if isinstance(direction, str) and direction in _ORDER else -1
 
 
-def _change(change: Mapping[str, JsonValue]) -> str:
-    direction = text(change, "direction")
+def _changes(changes: Sequence[Mapping[str, JsonValue]]) -> list[str]:
+    """One line for each change; operations of one service that change alike share a line."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for change in changes:
+        about, operation = _apart(text(change, "subject"))
+        alike = tuple(text(change, name) for name in ("direction", "was", "becomes", "place"))
+        lines.setdefault((*alike, about), []).append(operation)
+    return [_line(key, operations) for key, operations in lines.items()]
+
+
+def _apart(subject: str) -> tuple[str, str]:
+    """`AGENT EFFECT SERVICE` and the operation, where the subject is of that form; else all of it, and nothing."""
+    words = subject.split(" ")
+    if len(words) == _WORDS_OF_A_REQUEST and words[1].isupper():
+        return " ".join(words[:3]), words[3]
+    return subject, ""
+
+
+def _line(key: tuple[str, ...], operations: list[str]) -> str:
+    direction, was, becomes, place, about = key
     sign = " " if direction.startswith("tighten") else "!"
-    place = f"  ({text(change, 'file')}:{text(change, 'line')})" if change.get("file") else ""
-    return f"{sign} {direction}: {text(change, 'subject')}: {text(change, 'was')} -> {text(change, 'becomes')}{place}"
+    what = f"{about} {', '.join(operations)}".rstrip()
+    return f"{sign} {direction}: {what}: {was} -> {becomes}" + (f"  ({place})" if place != "-" else "")
 
 
 def _finding(finding: Mapping[str, JsonValue]) -> str:

@@ -1,9 +1,11 @@
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
+from broker.contract.schemas import schema
 from broker.contract.wire import JsonValue, parse_object
-from broker.policyfiles.shipped import pack_bytes, pack_names
+from broker.policyfiles.shipped import pack_bytes, pack_names, schema_bytes
 from tests.fakes.command_line import LOG_ID, PASSPHRASE, CommandLine, status
 
 DIGEST = "sha256:b7d0412e" + "0123456789abcdef" * 3 + "01234567"
@@ -40,21 +42,37 @@ def pending(**changes: JsonValue) -> dict[str, JsonValue]:
                 "subject": "any DELETE github releases.delete",
                 "was": "ask each",
                 "becomes": "denied",
-                "file": None,
-                "line": None,
+                "place": None,
             },
             {
                 "direction": "loosens",
                 "subject": "claude-* WRITE github\x1b",
                 "was": "ask each",
                 "becomes": "session 50",
-                "file": "github.toml",
-                "line": 31,
+                "place": "github.toml:31",
+            },
+            {
+                "direction": "loosens",
+                "subject": "any READ shop orders.get",
+                "was": "denied",
+                "becomes": "session 5",
+                "place": "shop.toml:3",
+            },
+            {
+                "direction": "loosens",
+                "subject": "any READ shop orders.list",
+                "was": "denied",
+                "becomes": "session 5",
+                "place": "shop.toml:3",
             },
         ],
         "same": False,
         **changes,
     }
+
+
+def test_what_these_tests_serve_is_what_the_contract_says() -> None:
+    jsonschema_rs.validator_for(schema("policy-pending")).validate(pending())
 
 
 def written(cli: CommandLine, name: str, content: bytes) -> Path:
@@ -115,7 +133,21 @@ def test_a_shipped_pack_is_copied_once(cli: CommandLine, name: str) -> None:
 def test_a_pack_that_is_not_shipped_is_refused(cli: CommandLine, name: str) -> None:
     code, _, err = cli.run("policy", "add", name)
 
-    assert (1, True) == (code, "github" in err)
+    assert (64, True) == (code, "github" in err)
+
+
+def test_the_schema_that_packs_name_comes_with_them(cli: CommandLine) -> None:
+    written(cli, "github.toml", GOOD)
+    cli.run("policy", "add", "agents")
+
+    assert schema_bytes() == (cli.places.policies / "policy.schema.json").read_bytes()
+    assert 0 == cli.run("policy", "check")[0]
+
+
+def test_a_directory_that_is_not_there_yet_is_told_with_what_makes_it(cli: CommandLine) -> None:
+    code, _, err = cli.run("policy", "check")
+
+    assert (1, True) == (code, "doorward setup github" in err)
 
 
 def test_the_schema_is_printed(cli: CommandLine) -> None:
@@ -137,6 +169,7 @@ def test_trusting_shows_what_loosens_first_and_signs_the_digest_that_was_shown(c
     assert [
         f"{DIGEST}, counter 18: github.toml",
         "! loosens: claude-* WRITE github\\u{1b}: ask each -> session 50  (github.toml:31)",
+        "! loosens: any READ shop orders.get, orders.list: denied -> session 5  (shop.toml:3)",
         "  tightens: any DELETE github releases.delete: ask each -> denied",
         "trusted sha256:b7d0412e, counter 18; it is in force now",
     ] == out.splitlines()
@@ -153,7 +186,7 @@ def test_nothing_new_is_not_signed_again(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("verb", ["trust", "diff"])
-def test_files_that_do_not_load_are_told_fault_by_fault_and_not_signed(cli: CommandLine, verb: str) -> None:
+def test_files_that_do_not_load_are_told_fault_by_fault_once_and_not_signed(cli: CommandLine, verb: str) -> None:
     cli.make_key()
     fault: dict[str, JsonValue] = {
         "file": "a.toml",
@@ -164,11 +197,22 @@ def test_files_that_do_not_load_are_told_fault_by_fault_and_not_signed(cli: Comm
     }
     with cli.control_daemon() as daemon:
         daemon.replies["GET /v1/policy/pending"] = (200, pending(faults=[fault], changes=[]))
-        code, _, err = cli.run("policy", verb, "--yes", passphrase=PASSPHRASE)
+        code, out, err = cli.run("policy", verb, "--yes", passphrase=PASSPHRASE)
+        machine = cli.run("policy", verb, "--yes", "--json", passphrase=PASSPHRASE)[1]
 
         assert [] == daemon.bodies("POST /v1/policy/trust")
     assert 1 == code
-    assert "a.toml:3: rules.r: odd\\u{1b}, expected even" in err
+    assert 1 == (out + err).count("a.toml:3: rules.r: odd\\u{1b}, expected even")
+    assert "the old policy stays in force" in err
+    assert parse_object(machine.encode())
+
+
+def test_an_edit_that_decides_nothing_anew_says_so(cli: CommandLine) -> None:
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/policy/pending"] = (200, pending(changes=[]))
+        code, out, _ = cli.run("policy", "diff")
+
+    assert (0, "no decision changes") == (code, out.splitlines()[-1])
 
 
 def test_diff_needs_an_open_vault_to_know_what_is_in_force(cli: CommandLine) -> None:
