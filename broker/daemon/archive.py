@@ -134,30 +134,28 @@ class Archive(Credentials):
 
     async def settle(self, signed: Signed) -> JsonObject:
         """A human's signed word on what became of an operation."""
-        at = self._at
         target, applied = str(signed.params["correlation_id"]), signed.params["as"] == "applied"
         try:
-            attempt = await at.ledger.by_id(target)
-            if attempt is None:
-                raise ControlError("unknown", "There is no such operation. See: doorward operations list")
-            if attempt.state is not AttemptState.IN_DOUBT:
-                raise ControlError("settled", "This operation is not in doubt (any more).")
-            correlation_id = new_correlation_id(self._now())
-            settlement = settled_by_human(attempt, correlation_id=correlation_id, applied=applied)
-            await at.record(
-                EventName.OPERATION_SETTLED,
-                correlation_id,
-                of=target,
-                applied=applied,
-                reason=optional(signed.params, "reason"),
-                key=signed.key_id,
-            )
-            if not await at.ledger.settle(target, settlement):
-                raise ControlError("settled", "This operation is not in doubt (any more).")
+            async with self._at.ledger.settling:
+                await self._settle(target, signed, applied=applied)
         except LedgerError as error:
             raise ControlError("vault_locked", str(error)) from None
-        at.changed("operation", id=target, state="settled")
+        self._at.changed("operation", id=target, state="settled")
         return {"correlation_id": target, "as": "applied" if applied else "not_applied"}
+
+    async def _settle(self, target: str, signed: Signed, *, applied: bool) -> None:
+        at = self._at
+        attempt = await at.ledger.by_id(target)
+        if attempt is None:
+            raise ControlError("unknown", "There is no such operation. See: doorward operations list")
+        if attempt.state is not AttemptState.IN_DOUBT:
+            raise ControlError("settled", "This operation is not in doubt (any more).")
+        correlation_id, reason = new_correlation_id(self._now()), optional(signed.params, "reason")
+        settlement = settled_by_human(attempt, correlation_id=correlation_id, applied=applied)
+        await at.record(
+            EventName.OPERATION_SETTLED, correlation_id, of=target, applied=applied, reason=reason, key=signed.key_id
+        )
+        await at.ledger.settle(target, settlement)
 
     async def reconcile(self, correlation_id: str) -> JsonObject:
         try:

@@ -58,6 +58,7 @@ class LedgerStore:
     """Opened at start; `unlock` gives it its keys, `lock` takes them away, but for attempts that are under way."""
 
     def __init__(self, path: Path, *, now_ms: Callable[[], int]) -> None:
+        self.settling = asyncio.Lock()  # held by who settles, so that the log has one word on each change
         self._now_ms = now_ms
         self._mutex = threading.Lock()
         self._keys: Keys | None = None

@@ -165,12 +165,13 @@ class Reconciler:
     async def _settled(self, errand: Errand, envelope: Envelope, told: JsonObject) -> bool:
         """Put it on record, then into the ledger. False where it is not in doubt any more."""
         target = errand.attempt.correlation_id
-        now = await self._ledger.by_id(target)
-        if now is None or now.state is not AttemptState.IN_DOUBT:
-            return False
-        fields = {"of": target, **reply.audit_fields(envelope)}
-        await self._audit.append(self._event(EventName.RECONCILE_SETTLED, errand, fields))
-        return await self._ledger.settle(target, told)
+        async with self._ledger.settling:
+            now = await self._ledger.by_id(target)
+            if now is None or now.state is not AttemptState.IN_DOUBT:
+                return False
+            fields = {"of": target, **reply.audit_fields(envelope)}
+            await self._audit.append(self._event(EventName.RECONCILE_SETTLED, errand, fields))
+            return await self._ledger.settle(target, told)
 
     async def _not_before(self, attempt: Attempt, read_back: ReadBack) -> None:
         """Give an index of the provider's the declared time to catch up."""

@@ -1,5 +1,6 @@
 """Reconciling: what a read-back proves, and that everything else leaves the doubt as it is."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.contract.result import GateReport
+from broker.core.events import EventName
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.reply import Result, Unrecorded
 from broker.core.resolve import HttpAsk
@@ -240,6 +242,24 @@ async def test_what_a_human_settled_meanwhile_stands(room: Room) -> None:
 
     assert "A human settled it." == envelope["message"]
     assert "reconcile.settled" not in room.names()
+
+
+async def test_two_read_backs_that_end_at_once_are_one_word_in_the_log(room: Room) -> None:
+    known = await doubtful(room)
+    barrier = asyncio.Barrier(2)
+
+    async def find(orders: list[Any], correlation_id: str) -> dict[str, Any]:
+        async def read_again(_: HttpAsk, __: str) -> dict[str, Any]:
+            await barrier.wait()
+            return told(orders=orders)
+
+        errand = Errand(correlation_id=correlation_id, caller=market.agent(), attempt=known, gate=GateReport())
+        return dict((await room.reconciler.settle(errand, read_again)).envelope)
+
+    there, absent = await asyncio.gather(find([MINE], OTHER), find([], "op_" + "b" * 44))
+
+    assert there == absent
+    assert 1 == [event.name for event in room.audit.events].count(EventName.RECONCILE_SETTLED)
 
 
 async def test_nothing_is_settled_that_can_not_be_recorded(room: Room) -> None:
