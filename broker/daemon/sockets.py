@@ -13,7 +13,7 @@ from pathlib import Path
 from broker.daemon.statehold import StateError
 
 FIRST_DESCRIPTOR = 3
-BACKLOG = 256
+BACKLOG = 4096  # a Unix socket with a full queue refuses at once, whoever comes
 NAMES = {"agent", "control"}
 
 

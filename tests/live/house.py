@@ -168,6 +168,10 @@ class Agent:
     def end(self, number: int, *, limit_s: float = 40.0) -> dict[str, Any]:
         return self._answers[number].get(timeout=limit_s)
 
+    def answered(self, number: int) -> bool:
+        """Whether an answer is there that `end` has not taken yet."""
+        return not self._answers[number].empty()
+
     def kill(self) -> None:
         self._process.kill()
 

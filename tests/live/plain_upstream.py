@@ -65,6 +65,7 @@ def serving() -> Iterator[Upstream]:
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
+        request_queue_size = 1024
 
         @override
         def handle_error(self, request: object, client_address: object) -> None:
