@@ -153,4 +153,4 @@ def _running(status: Mapping[str, JsonValue], policy: Mapping[str, JsonValue]) -
         yield warning("in doubt", f"{doubts} changes have an unknown outcome", "doorward operations list --in-doubt")
     told = status.get("warnings")
     for line in told if isinstance(told, list) else []:
-        yield warning("daemon", str(line), "see the sentence itself")
+        yield warning("daemon", str(line), "")

@@ -39,7 +39,7 @@ def run(noun: str, arguments: list[str]) -> int:
     lines = [
         f"made the vault, the audit log and the approver key; log {visible(made.log_id)}",
         f"Keep a copy of {visible(str(where.pin))} elsewhere: with it anyone can check the log.",
-        "Nobody can recover a forgotten passphrase. Next: doorward setup github, or doorward credential add",
+        "Nobody can recover a forgotten passphrase. Next: doorward setup github, or doorward policy add NAME",
     ]
     show({"log_id": made.log_id, "key_id": made.key.key_id}, lines, as_json=options.json)
     made.key.wipe()

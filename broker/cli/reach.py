@@ -75,10 +75,13 @@ def desk(
 ) -> Iterator[Desk]:
     """A daemon and the opened approver key. With `session` this process may also read what is sealed.
 
-    The passphrase is read first and tried on the key's own file, then `given` reads what else was handed in; only
-    then is a daemon looked for.
+    Where a daemon has to run already it is looked for before anybody types in vain. Then the passphrase is read and
+    tried on the key's own file, then `given` reads what else was handed in; a transient daemon starts only after that.
     """
     where = places()
+    if not transient and options.passphrase_fd is None:
+        with running(where) as control:
+            control.status()
     keys, key = unlocked_key(options)
     with key:
         value = given(options)

@@ -12,7 +12,7 @@ from argparse import Namespace
 
 from broker.cli.arguments import Parser, human_parser
 from broker.cli.environment import for_daemon
-from broker.cli.faults import CliError
+from broker.cli.faults import CliError, UsageError
 from broker.cli.output import part
 from broker.cli.prompts import passphrase
 from broker.cli.reach import await_ready, daemon_command, key_file, places
@@ -66,7 +66,7 @@ def _up(arguments: list[str]) -> int:
     if not where.vault.exists():
         raise CliError("there is no vault yet: doorward setup github makes everything that is needed")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise CliError("the approval screen needs a terminal; without one: doorward serve, doorward unlock")
+        raise UsageError("the approval screen needs a terminal; without one: doorward serve, doorward unlock")
     file = key_file()
     given = passphrase(options.passphrase_fd)
     keys = derive(given, file.kdf)

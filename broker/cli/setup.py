@@ -8,6 +8,7 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from broker.cli.arguments import human_parser
 from broker.cli.credential import (
@@ -19,7 +20,7 @@ from broker.cli.credential import (
     refuse_missing_variable,
     secret_of,
 )
-from broker.cli.faults import CliError
+from broker.cli.faults import CliError, UsageError
 from broker.cli.init import Made, add_cost, initialise, refuse_existing
 from broker.cli.output import table
 from broker.cli.policy import install
@@ -27,11 +28,19 @@ from broker.cli.policy_trust import trust
 from broker.cli.prompts import new_passphrase
 from broker.cli.reach import Desk, desk, places, running_or_transient
 from broker.client.hardening import harden
+from broker.contract.exits import USAGE
 from broker.contract.neutralise import visible
 from broker.policyfiles import PolicyError
 from broker.policyfiles.shipped import pack_bytes, pack_names
 
 AGENTS = "agents"
+_RESERVED = ".example.com"  # set aside for texts like these: no host of the net is below it
+_PATTERN = """{pack} is a pattern for a service of your own, to be edited before it is of use:
+  doorward init                    where there is no vault yet
+  doorward policy add {pack}
+  doorward policy check            once it is edited
+  doorward policy trust
+  doorward credential add NAME     the name that the file says"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +55,8 @@ class Need:
 def run(noun: str, arguments: list[str]) -> int:
     harden()
     parser = human_parser(f"doorward {noun}", "Vault, credential, policy and trust for a shipped pack, in one go.")
-    parser.add_argument("pack", metavar="PACK", help=f"one of: {', '.join(pack_names())}")
+    usable = ", ".join(name for name in pack_names() if not _is_pattern(_needs(name)))
+    parser.add_argument("pack", metavar="PACK", help=f"one of: {usable}")
     parser.add_argument("--kind", choices=[kind for kind in KINDS if kind != "header"], default="bearer")
     parser.add_argument("--no-agents", action="store_true", help="do not install the pack that names common agents")
     add_value_options(parser)
@@ -54,6 +64,8 @@ def run(noun: str, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     refuse_missing_variable(options)
     needs = _needs(options.pack)
+    if _is_pattern(needs):
+        raise UsageError(_PATTERN.format(pack=options.pack))
     with _desk(options) as reached:
         for pack in [options.pack] if options.no_agents else [options.pack, AGENTS]:
             _install(pack, options)
@@ -68,13 +80,18 @@ def _needs(pack: str) -> list[Need]:
     try:
         content = tomllib.loads(pack_bytes(pack).decode())
     except PolicyError as cause:
-        raise CliError(f"{pack}: {cause}", code="unknown") from None
+        raise CliError(f"{pack}: {cause}", exit_code=USAGE, code="unknown") from None
     out = []
     for name, service in content.get("services", {}).items():
         if "credential" in service:
             origin = origin_of(service["base_url"])
             out.append(Need(credential=service["credential"], service=name, origin=origin))
     return out
+
+
+def _is_pattern(needs: list[Need]) -> bool:
+    """Whether a pack leads to no host that there is, and so has to be edited before it is of use."""
+    return any(f".{urlsplit(need.origin).hostname}".endswith(_RESERVED) for need in needs)
 
 
 @contextlib.contextmanager

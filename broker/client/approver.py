@@ -286,11 +286,14 @@ def _spelled(octets: bytes) -> str:
 
 def _read_checked(path: Path) -> bytes:
     """Content of a plain file of ours with mode 0600 and one name; looked at through the descriptor that is read."""
-    _refuse_open_directory(path.parent)
     try:
+        if path.parent.exists():
+            _refuse_open_directory(path.parent)
         descriptor = os.open(path, os.O_RDONLY | _OPEN)
     except FileNotFoundError:
-        raise ApproverError(f"there is no approver key at {path}; `doorward init` makes one") from None
+        raise ApproverError(
+            f"there is no approver key at {path}; `doorward setup github`, or `doorward init` alone, makes one"
+        ) from None
     except OSError as cause:
         raise ApproverError(f"{path} can't be opened as a plain file: {cause.strerror}") from cause
     try:

@@ -224,6 +224,14 @@ def test_a_descriptor_that_is_not_open_is_usage(cli: CommandLine) -> None:
     assert 64 == cli.run("thaw", "--passphrase-fd", "987")[0]
 
 
+def test_nobody_types_a_passphrase_where_no_daemon_runs(cli: CommandLine) -> None:
+    cli.make_key()
+    terminal = Terminal(cli.home, "thaw")
+
+    assert 31 == terminal.exit_code()
+    assert "Passphrase" not in terminal.seen
+
+
 def test_a_long_silence_is_explained_at_a_terminal(cli: CommandLine) -> None:
     answered = threading.Event()
 

@@ -59,7 +59,9 @@ def test_setup_makes_everything_and_ends_with_the_next_two_lines(ready: CommandL
     assert [("github", "bearer", ["https://api.github.com"])] == [
         (item["name"], item["kind"], item["origins"]) for item in listed if isinstance(item, dict)
     ]
-    assert {"agents.toml", "github.toml"} == {path.name for path in ready.places.policies.iterdir()}
+    assert {"agents.toml", "github.toml", "policy.schema.json"} == {
+        path.name for path in ready.places.policies.iterdir()
+    }
     assert TOKEN.encode() not in everything_in(ready.home)
     assert PASSPHRASE.encode() not in everything_in(ready.home)
 
@@ -202,7 +204,17 @@ def test_up_needs_a_vault_and_a_terminal(cli: CommandLine) -> None:
 def test_up_without_a_terminal_names_the_verbs_for_it(ready: CommandLine) -> None:
     code, _, err = ready.run("up", passphrase=PASSPHRASE)
 
-    assert (1, True) == (code, "doorward serve" in err)
+    assert (64, True) == (code, "doorward serve" in err)
+
+
+def test_a_pattern_is_not_set_up_but_explained(cli: CommandLine) -> None:
+    code, _, err = cli.run("setup", "generic-rest", passphrase=PASSPHRASE)
+
+    assert (64, True) == (code, "doorward policy add generic-rest" in err)
+    assert not cli.places.vault.exists()
+    helped = cli.run("setup", "--help")[1]
+    assert "one of: agents, github\n" in helped
+    assert 64 == cli.run("setup", "no-such-pack")[0]
 
 
 def doctored(ready: CommandLine, in_force: dict[str, JsonValue], changes: dict[str, JsonValue]) -> tuple[int, str]:

@@ -215,7 +215,7 @@ def put_a_fifo(path: Path) -> None:
         (lambda path: path.symlink_to(path.rename(path.with_name("moved"))), "plain file"),
         (put_a_fifo, "plain file"),
         (lambda path: path.unlink(), "doorward init"),
-        (lambda path: path.parent.rename(path.parent.with_name("gone")), "looked at"),
+        (lambda path: path.parent.rename(path.parent.with_name("gone")), "doorward setup"),
         (lambda path: path.parent.symlink_to(path.parent.rename(path.parent.with_name("real"))), "directory"),
     ],
 )
