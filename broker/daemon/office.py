@@ -15,6 +15,7 @@ from broker.audit import AuditError
 from broker.audit.seal import EpochReason
 from broker.contract.openapi import document
 from broker.contract.reasons import VaultState
+from broker.contract.schemas import UnknownSchemaError, schema
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
 from broker.core.events import EventName
@@ -47,6 +48,12 @@ class DaemonOffice(Archive):
 
     def refused(self, refused: Refused) -> None:
         self._at.refusals.record(refused)
+
+    def schema(self, name: str) -> JsonObject | None:
+        try:
+            return schema(name)
+        except UnknownSchemaError:
+            return None
 
     def openapi(self) -> JsonObject:
         return document("control")

@@ -95,6 +95,7 @@ class ControlApi:
         return [
             _route("GET", "/v1/status", Need.OPEN, self._status),
             _route("GET", "/v1/openapi.json", nothing, self._openapi),
+            _route("GET", "/v1/schemas/{id}", nothing, self._schema),
             _route("GET", "/v1/nonce", nothing, self._nonce),
             _route("POST", "/v1/control-session", nothing, self._open_session, "control-session"),
             _route("POST", "/v1/unlock", nothing, self._unlock, "unlock"),
@@ -213,6 +214,12 @@ class ControlApi:
 
     async def _openapi(self, _: Asking) -> JsonValue:
         return self._office.openapi()
+
+    async def _schema(self, asking: Asking) -> JsonValue:
+        found = self._office.schema(asking.name.removesuffix(".json"))
+        if found is None:
+            raise ControlError("unknown", "There is no schema of this name; the OpenAPI document names all of them.")
+        return found
 
     async def _nonce(self, asking: Asking) -> JsonValue:
         return {

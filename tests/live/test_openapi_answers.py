@@ -323,6 +323,7 @@ def act(daemon: Daemon) -> None:
         agent.ask("GET", "/v1/schemas/{name}", name="result.json")
         session = daemon.control("GET", "/v1/sessions")["sessions"][0]["id"]
         daemon.control("GET", "/v1/grants")
+        daemon.control("GET", "/v1/schemas/{id}", id="card")
         daemon.control("POST", "/v1/sessions/{id}/mute", {}, id=session)
         unmute = daemon.signed("session.unmute", {"id": session})
         daemon.control("POST", "/v1/sessions/{id}/unmute", unmute, id=session)
