@@ -20,6 +20,7 @@ from broker.client.card_words import countdown, yes_once, yes_session
 from broker.client.control import ControlClient, Served
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible_json
+from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonValue, dump
 
 LONGEST_ARMING_S = 60.0
@@ -43,7 +44,8 @@ def run(noun: str, arguments: list[str]) -> int:
 def _verbs(noun: str) -> Verbs:
     verbs = Verbs(noun, "Requests that wait for a human, and the answers to them.")
     listed = verbs.add("list", "the cards")
-    listed.add_argument("--state", default="pending", metavar="STATE", help="pending (default), all, or how it ended")
+    states = ("all", *(state.value for state in ApprovalState))
+    listed.add_argument("--state", default="pending", choices=states, help="default: those that wait")
     listed.add_argument("--follow", action="store_true", help="go on: one line for each change")
     shown = verbs.add("show", "a whole card")
     yes = verbs.add("approve", "say yes to exactly what the card shows")
@@ -111,7 +113,7 @@ def _listing(found: list[dict[str, JsonValue]]) -> list[str]:
         )
         for item in found
     ]
-    return table(("Id", "Effect", "Operation", "Target", "Agent", "Left"), rows)
+    return table(("Id", "Effect", "Operation", "Target", "Agent", "Left or state"), rows)
 
 
 def _show(options: Namespace) -> int:

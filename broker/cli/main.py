@@ -41,7 +41,7 @@ HUMAN_VERBS = {
     "approvals": ("approvals", "list, show, approve, deny"),
     "sessions": ("sessions", "list, revoke, mute, unmute"),
     "grants": ("sessions", "list, revoke"),
-    "operations": ("operations", "list what is in doubt, and settle it"),
+    "operations": ("operations", "list what is in doubt, read it back, settle it"),
     "policy": ("policy", "check, trust, explain, add, diff, schema"),
     "audit": ("audit", "verify the log, show its events"),
 }

@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 
 from broker.cli.arguments import Verbs
+from broker.cli.envelope_text import show as show_envelope
 from broker.cli.faults import CliError
 from broker.cli.output import number, show, text
 from broker.cli.prompts import confirmed
@@ -25,8 +26,16 @@ def run(noun: str, arguments: list[str]) -> int:
     settled.add_argument("id", metavar="ID")
     settled.add_argument("--as", dest="outcome", choices=("applied", "not_applied"), required=True)
     settled.add_argument("--reason", default="", metavar="TEXT", help="how you know; kept in the audit log")
+    read_back = verbs.add("reconcile", "read back what became of one, where its operation declares how")
+    read_back.add_argument("id", metavar="ID")
     options = verbs.parser.parse_args(arguments)
-    return _list(options) if options.verb == "list" else _settle(options)
+    match options.verb:
+        case "list":
+            return _list(options)
+        case "reconcile":
+            return _reconcile(options)
+        case _:
+            return _settle(options)
 
 
 def _list(options: Namespace) -> int:
@@ -42,14 +51,24 @@ def _operation(item: Mapping[str, JsonValue]) -> list[str]:
     ago = duration(time.time_ns() // 1_000_000 - sent_ms)
     read_back = item.get("read_back")
     sign = "?" if item.get("state") == "in_doubt" else " "
-    settle = f"doorward operations settle {text(item, 'correlation_id')} --as applied|not_applied"
+    name = text(item, "correlation_id")
+    settle = f"doorward operations settle {name} --as applied|not_applied"
+    look = [] if read_back is None else [f"    doorward operations reconcile {name}"]
     return [
-        f"{sign} {text(item, 'correlation_id')}  {text(item, 'state')}",
+        f"{sign} {name}  {text(item, 'state')}",
         f"    {text(item, 'operation')}: {text(item, 'summary')}",
         f"    sent {clock_time(sent_ms)}, {ago} ago, by {text(item, 'agent')}; got to: {text(item, 'phase')}",
         "    read-back: " + ("none declared; only you can settle it" if read_back is None else text(item, "read_back")),
-        *([f"    {settle}"] if item.get("state") == "in_doubt" else []),
+        *([*look, f"    {settle}"] if item.get("state") == "in_doubt" else []),
     ]
+
+
+def _reconcile(options: Namespace) -> int:
+    """The same read-back that the agent may ask for. Where the policy asks a human about it, that human is asked."""
+    name = correlation_id(options.id)
+    with desk(options, transient=False, session=True) as reached:
+        answer = reached.control.reconcile(name)
+    return show_envelope(answer, as_json=options.json)
 
 
 def _settle(options: Namespace) -> int:

@@ -17,13 +17,16 @@ _DECISIONS = {
     "deny": "no rule opens it, or one forbids it",
     "invalid": "the policy does not know such a request",
 }
+_EXAMPLES = """examples:
+  doorward policy explain GET github /user
+  doorward policy explain call github.issues.list owner=acme repo=site --agent claude-code"""
 _CODES = {"none": 0, "session": 0, "per_call": 0}
 
 
 def explain(arguments: list[str]) -> int:
     noun = arguments[0] if arguments[:1] in (["http"], ["call"]) else "http"
     words = arguments[1:] if arguments[:1] == [noun] else arguments
-    parser = request_parser(noun, f"doorward policy explain {noun}", json_option=False)
+    parser = request_parser(noun, f"doorward policy explain {noun}", _EXAMPLES, json_option=False)
     add_human_options(parser)
     parser.add_argument("--agent", metavar="NAME", help="as this agent of [agents]; left out: one that no entry names")
     options = parser.parse_mixed(words)

@@ -64,8 +64,14 @@ def test_the_list_needs_no_passphrase_and_is_neutralised(cli: CommandLine) -> No
 
         assert ["/v1/approvals?state=pending", "/v1/approvals"] == [asked.target for asked in daemon.asked]
     assert 0 == code
-    assert "Id               Effect  Operation           Target           Agent  Left" == out.splitlines()[0]
+    assert "Id               Effect  Operation           Target           Agent  Left or state" == out.splitlines()[0]
     assert out.splitlines()[2] == f"{ID}  READ    github.issues.list  acme/site\\u{{1b}}  codex  denied"
+
+
+def test_a_state_that_there_is_not_is_usage(cli: CommandLine) -> None:
+    code, _, err = cli.run("approvals", "list", "--state", "bogus")
+
+    assert (64, True) == (code, "superseded" in err)
 
 
 def test_an_empty_list_says_so(cli: CommandLine) -> None:

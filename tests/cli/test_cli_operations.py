@@ -1,10 +1,10 @@
 import pytest
 
 from broker.client.card_words import clock_time
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonValue, parse_object
 from tests.fakes.cards import NOW_MS
 from tests.fakes.command_line import PASSPHRASE, CommandLine
-from tests.fakes.envelopes import ID
+from tests.fakes.envelopes import ID, envelope
 
 DOUBT: dict[str, JsonValue] = {
     "correlation_id": ID,
@@ -39,7 +39,7 @@ def test_what_is_in_doubt_is_told_with_the_way_to_settle_it(cli: CommandLine) ->
     assert lines[2].startswith(f"    sent {clock_time(NOW_MS)}, ")
     assert "    read-back: none declared; only you can settle it" == lines[3]
     assert f"    doorward operations settle {ID} --as applied|not_applied" == lines[4]
-    assert "    read-back: deployments.list" == lines[8]
+    assert ["    read-back: deployments.list", f"    doorward operations reconcile {ID}"] == lines[8:10]
 
 
 def test_nothing_in_doubt_is_said(cli: CommandLine) -> None:
@@ -67,5 +67,17 @@ def test_settling_is_a_signed_word(cli: CommandLine, outcome: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("category", "code"), [("success", 0), ("confirmed_failure", 13), ("outcome_unknown", 16)])
+def test_a_read_back_at_a_humans_word_ends_as_its_answer(cli: CommandLine, category: str, code: int) -> None:
+    cli.make_key()
+    told = envelope(category)
+    with cli.control_daemon() as daemon:
+        daemon.replies[f"POST /v1/operations/{ID}/reconcile"] = (200, told)
+        found, out, _ = cli.run("operations", "reconcile", ID, "--json", passphrase=PASSPHRASE)
+
+    assert (code, told) == (found, parse_object(out.encode()))
+
+
 def test_a_wrong_id_is_usage(cli: CommandLine) -> None:
     assert 64 == cli.run("operations", "settle", "op_1", "--as", "applied", "--yes")[0]
+    assert 64 == cli.run("operations", "reconcile", "op_1")[0]
