@@ -63,7 +63,8 @@ class UnlockTooSoon(VaultError):  # noqa: N818 - the name that callers read
 
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(
-            Fault.TOO_SOON, f"wrong passphrases came before; the next is tried in {max(1, round(retry_after_s))} s"
+            Fault.TOO_SOON,
+            f"not tried: wrong passphrases came before; try again in {max(1, round(retry_after_s))} s",
         )
         self.retry_after_s = retry_after_s
 

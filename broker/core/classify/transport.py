@@ -10,7 +10,10 @@ from broker.core.outcome import Fault, Phase, Verdict
 _UNSENT_PHASES = frozenset({Phase.BUILT, Phase.APPROVED, Phase.CONNECTING, Phase.CONNECTED})
 _SLOW = frozenset({Fault.CONNECT_TIMEOUT, Fault.WRITE_TIMEOUT, Fault.FIRST_BYTE_TIMEOUT, Fault.TOTAL_TIMEOUT})
 _TRUST = {
-    Fault.TLS_UNTRUSTED: "Nothing was sent: the upstream's certificate is not trusted. A human has to look at it.",
+    Fault.TLS_UNTRUSTED: (
+        "Nothing was sent: the upstream's certificate is not trusted. A human has to look at it. "
+        "(An authority of your own stands in the service's policy: tls = { ca = ... })"
+    ),
     Fault.TLS_NAME: "Nothing was sent: the upstream's certificate is for another name. A human has to look at it.",
     Fault.TLS_EXPIRED: "Nothing was sent: the upstream's certificate is out of date. A human has to look at it.",
     Fault.ADDRESS_REFUSED: (
