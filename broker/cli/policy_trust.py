@@ -85,7 +85,9 @@ def _line(key: tuple[str, ...], operations: list[str]) -> str:
     direction, was, becomes, place, about = key
     sign = " " if direction.startswith("tighten") else "!"
     what = f"{about} {', '.join(operations)}".rstrip()
-    return f"{sign} {direction}: {what}: {was} -> {becomes}" + (f"  ({place})" if place != "-" else "")
+    return f"{sign} {direction.replace('_', ' ')}: {what}: {was} -> {becomes}" + (
+        f"  ({place})" if place != "-" else ""
+    )
 
 
 def _finding(finding: Mapping[str, JsonValue]) -> str:

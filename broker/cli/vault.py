@@ -37,7 +37,7 @@ def run(noun: str, arguments: list[str]) -> int:
     if noun == "freeze":
         lines = ["frozen: nothing new runs. To go on: doorward thaw"]
     else:
-        lines = [f"the vault is {text(answer, 'state')}, term {text(answer, 'term')}"]
+        lines = [f"the vault is {text(answer, 'state')}"]
     show(answer, lines, as_json=options.json)
     return 0
 
