@@ -42,8 +42,11 @@ create() {
 }
 
 install() {
-    if command -v uv >/dev/null 2>&1 && uv pip install --quiet --python "$venv/bin/python" "$@"; then
-        return
+    if command -v uv >/dev/null 2>&1; then
+        if uv pip install --quiet --python "$venv/bin/python" "$@"; then
+            return
+        fi
+        echo "uv could not install it (its reason stands above); trying pip" >&2
     fi
     if "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"

@@ -4,6 +4,7 @@ It holds no credential and knows no token; all it has is the `doorward` command.
 """
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 def ask(doorward: str, *words: str) -> dict[str, object]:
     """Run one agent verb; its envelope, and the exit code that belongs to it."""
     done = subprocess.run([doorward, *words, "--json"], capture_output=True, text=True, check=False, timeout=60)
-    return {"envelope": json.loads(done.stdout), "exit": done.returncode, "command": " ".join(words)}
+    return {"envelope": json.loads(done.stdout), "exit": done.returncode, "command": shlex.join(words)}
 
 
 def create(doorward: str, name: str, *more: str) -> dict[str, object]:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from broker.cli.envelope_text import lines
 from broker.client.approver import ApproverKey, Secret, derive, read_key_file
 from broker.client.control import ControlClient
 from broker.client.faults import ClientError
@@ -92,13 +93,14 @@ class Demo:
         return done.stdout
 
     def check(self, told: dict[str, object]) -> None:
-        """Print one step with its envelope, and hold it against what it has to be."""
+        """Print one step: what is typed, what it says to a human, its envelope. Hold it against what it has to be."""
         step, envelope = str(told["step"]), told["envelope"]
         print(f"\n  {step}\n    $ doorward {told['command']}   (exit {told['exit']})")
-        print("    " + json.dumps(envelope))
         if not isinstance(envelope, dict):
             self.faults.append(f"{step}: no envelope")
             return
+        meaning, *_ = lines(envelope, terminal=False)
+        print(f"    {meaning}\n      {envelope.get('message')}\n    {json.dumps(envelope)}")
         for name, value in EXPECTED[step].items():
             if envelope.get(name) != value:
                 self.faults.append(f"{step}: {name} is {envelope.get(name)!r}, not {value!r}")
@@ -249,6 +251,14 @@ def play(demo: Demo) -> None:
 
 
 def main() -> int:
+    try:
+        return _played()
+    except KeyboardInterrupt:
+        print("\ninterrupted; what it had started is stopped, what it had made is removed", file=sys.stderr)
+        return 130
+
+
+def _played() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="doorward-demo-") as home:
         demo = Demo(Path(home))
