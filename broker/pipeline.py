@@ -11,7 +11,7 @@ from broker.contract.reasons import GateState, RemoteEffect, VaultState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
 from broker.core import records, refusals, reply
-from broker.core.classify.order import classify, dispatch_event
+from broker.core.classify.order import dispatch_event
 from broker.core.events import EventName
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Refusal, Standing, frozen_refusal, recheck, vault_refusal, voided
@@ -22,7 +22,7 @@ from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Allow, Ask, Deny, Policy
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import Invalid, resolve
-from broker.core.scrub import SecretSet, scrub
+from broker.core.scrub import SecretSet
 from broker.ports import (
     ApprovalDesk,
     Approved,
@@ -40,7 +40,7 @@ from broker.ports import (
     SessionView,
     Vault,
 )
-from broker.steps import Named, Received, Recorded, Stop, Trail
+from broker.steps import Named, Received, Recorded, Stop, Trail, judged
 
 __all__ = ["Pipeline", "Received"]
 
@@ -301,8 +301,7 @@ class Pipeline:
     ) -> Result | Unrecorded:
         frozen, correlation_id = named.frozen, named.received.correlation_id
         raw = await self._executor.execute(permit)
-        classified = classify(frozen, raw, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
-        scrubbed = scrub(classified, secrets)
+        scrubbed = await judged(frozen, raw, secrets, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
         envelope = reply.concluded(named.frame, scrubbed, named.gate)
         self._sessions.count(named.session.id, denied=False, echoed=scrubbed.is_echo)
         try:

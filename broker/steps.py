@@ -1,24 +1,42 @@
 """What passes from step to step of the pipeline, and the trail of audit events that a request leaves.
 
 A value exists only after the steps before it: Received, then Named, then a permit; Stop and Recorded are endings.
-The trail knows which events are still owed. Nothing here decides or sends.
+The trail knows which events are still owed. Nothing here decides or sends; answers that take long to judge are judged
+beside the event loop.
 """
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
 from broker.core import records
+from broker.core.classify.order import classify
 from broker.core.events import AuditEvent, EventName, Receipt
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Refusal, Standing
 from broker.core.identity import Caller
 from broker.core.ledger import Doubt
+from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.model import Allow, Ask, Policy
 from broker.core.reply import Frame
 from broker.core.resolve import HttpAsk
+from broker.core.scrub import SecretSet, scrub
 from broker.ports import AuditLog, AuditUnwritable, Clock, SessionView
+
+AT_ONCE_BYTES = 16_384  # a longer answer can be made so that judging it keeps everybody waiting
+
+
+async def judged(
+    frozen: FrozenRequest, raw: RawOutcome, secrets: SecretSet | None, *, now_ms: int, prior_doubt: bool
+) -> Scrubbed:
+    """What an answer means, without what may not leave."""
+
+    def judge() -> Scrubbed:
+        return scrub(classify(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt), secrets)
+
+    return judge() if len(raw.body) <= AT_ONCE_BYTES else await asyncio.to_thread(judge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

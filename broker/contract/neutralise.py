@@ -13,6 +13,7 @@ RUN_LIMIT = 24  # a longer run of one character is counted
 RUN_SHOWN = 8
 MARKS_LIMIT = 2  # marks on one letter; more of them draw over other lines
 SMALLEST_LIMIT = 24  # room for the note that says how much was cut
+LOOKED_AT_PER_CELL = 64  # what lies further behind is counted and not looked at: it could only fill runs
 
 _ESCAPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _MARK_CATEGORIES = frozenset({"Mn", "Mc", "Me"})
@@ -40,7 +41,9 @@ def visible(text: str, *, limit: int | None = None, multiline: bool = False) -> 
     """
     if _is_plain(text) and (limit is None or len(text) <= limit):
         return text
-    return _cut(_counted(_drawn(text, multiline=multiline)), limit)
+    looked_at = len(text) if limit is None else min(len(text), max(limit, SMALLEST_LIMIT) * LOOKED_AT_PER_CELL)
+    pieces = _counted(_drawn(text[:looked_at], multiline=multiline))
+    return _cut(pieces, limit, beyond=len(text) - looked_at)
 
 
 def quoted(text: str, *, limit: int | None = None) -> str:
@@ -114,12 +117,15 @@ def _counted(pairs: list[tuple[str, str]]) -> list[_Piece]:
     return out
 
 
-def _cut(pieces: list[_Piece], limit: int | None) -> str:
-    """Join; over the limit whole pieces are left out from the end, and the number of characters in them is said."""
+def _cut(pieces: list[_Piece], limit: int | None, *, beyond: int = 0) -> str:
+    """Join; over the limit whole pieces are left out from the end, and the number of characters in them is said.
+
+    `beyond` characters of the source are in no piece: there was no need to look at them.
+    """
     whole = "".join(drawn for drawn, _ in pieces)
-    if limit is None or cells(whole) <= limit:
+    if limit is None or (not beyond and cells(whole) <= limit):
         return whole
-    left_out = sum(count for _, count in pieces)
+    left_out = sum(count for _, count in pieces) + beyond
     room = max(limit, SMALLEST_LIMIT) - len(_more(left_out))
     kept: list[str] = []
     for drawn, count in pieces:

@@ -18,11 +18,20 @@ from broker.core.classify.answer import has_body, with_scrubbed_body, without_bo
 from broker.core.credential import BasicSecret, CredentialSecret, scrub_values
 from broker.core.outcome import Classified, Scrubbed
 from broker.core.secret import Secret
-from broker.core.spellings import MIN_FORM_BYTES, Spellings, spellings_of, undo_escapes
+from broker.core.spellings import (
+    LONGEST_ESCAPE_BYTES,
+    MAX_ESCAPED_BYTES,
+    MIN_FORM_BYTES,
+    Spellings,
+    spellings_of,
+    undo_escapes,
+)
 
 PLACEHOLDER: Final = b"[redacted]"
 MIN_REPLACED_BYTES = 16
 MAX_ROUNDS = 4
+WINDOW_BYTES = 32_768  # no search runs longer without a break, for other threads wait meanwhile
+_LONGEST_MATCH_BYTES = MAX_ESCAPED_BYTES * 4 // 3 * LONGEST_ESCAPE_BYTES
 
 _OPAQUE_BEGINNINGS = (
     b"\x1f\x8b",  # gzip
@@ -98,7 +107,7 @@ class SecretSet:
         for spellings in self._replaced:
             if spellings.are_escaped_in(undone):
                 for pattern in spellings.escaped():
-                    data, count = pattern.subn(PLACEHOLDER, data)
+                    data, count = _replaced(pattern, data)
                     hits += count
         return data, hits
 
@@ -107,6 +116,20 @@ class SecretSet:
             return True
         joined = data.translate(None, b"\r\n\t ").replace(b"\\n", b"").replace(b"\\r", b"")  # long lines get broken
         return len(joined) != len(data) and any(one.are_in(joined) for one in self._replaced)
+
+
+def _replaced(pattern: re.Pattern[bytes], data: bytes) -> tuple[bytes, int]:
+    """As `subn`, window by window."""
+    parts: list[bytes] = []
+    done = start = 0
+    while start < len(data):
+        found = pattern.search(data, start, start + WINDOW_BYTES + _LONGEST_MATCH_BYTES)
+        if found is None:
+            start += WINDOW_BYTES
+            continue
+        parts += [data[done : found.start()], PLACEHOLDER]
+        done = start = found.end()
+    return b"".join([*parts, data[done:]]), len(parts) // 2
 
 
 def _stand_in(values: Iterable[Spellings], data: bytes, undone: Collection[bytes]) -> bool:

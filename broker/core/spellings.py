@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 MAX_ESCAPED_BYTES = 160  # longer values are found where they are escaped, but not cut out
 MAX_NESTING = 6
 MIN_FORM_BYTES = 4  # shorter fragments of an encoding would be found in any text
+LONGEST_ESCAPE_BYTES = 64  # of one character
 
 _PERCENT = re.compile(rb"%(?P<byte>[0-9A-Fa-f]{2})")
 _BACKSLASH = re.compile(

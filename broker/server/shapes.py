@@ -17,6 +17,7 @@ from broker.core.frozen import Deadlines
 from broker.core.resolve import HttpAsk
 
 FAULTS_MAX = 20
+VALUES_MAX = 20_000  # what one request may cost of the time that all share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def _validator(name: str) -> jsonschema_rs.Draft202012Validator:
 def read_body(raw: bytes, name: str, *, max_bytes: int = 1 << 20) -> dict[str, JsonValue]:
     """The document, checked against the schema of that name. Raises UnreadableError, ShapeError."""
     try:
-        document = parse_object(raw or b"{}", max_bytes=max_bytes)
+        document = parse_object(raw or b"{}", max_bytes=max_bytes, max_values=VALUES_MAX)
     except WireError as cause:
         raise UnreadableError(str(cause)) from None
     check(document, name)

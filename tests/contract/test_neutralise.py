@@ -1,4 +1,6 @@
 import json
+import re
+import time
 import unicodedata
 
 import pytest
@@ -163,3 +165,17 @@ def test_distinct_texts_look_distinct(one: str, other: str) -> None:
 @given(ODD, st.integers(0, 60))
 def test_the_limit_holds(text: str, limit: int) -> None:
     assert cells(visible(text, limit=limit)) <= max(limit, SMALLEST_LIMIT)
+
+
+@pytest.mark.parametrize("text", ["\x00" * 1_000_000, "a\n" * 500_000, "x" * 1_000_000, "\u0301" * 1_000_000])
+def test_what_is_cut_away_anyway_costs_no_time_and_is_counted(text: str) -> None:
+    took: list[float] = []
+    drawn = ""
+    while not took or (min(took) > 0.05 and len(took) < 5):
+        began = time.perf_counter()
+        drawn = visible(text, limit=160)
+        took.append(time.perf_counter() - began)
+
+    assert min(took) < 0.05
+    assert cells(drawn) <= 160
+    assert 980_000 < int(re.findall(r"\\\{(\d+) more\}", drawn)[0])

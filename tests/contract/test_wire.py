@@ -1,4 +1,5 @@
 import json
+import time
 from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
@@ -75,12 +76,15 @@ def test_a_document_may_have_exactly_the_bytes_allowed() -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 5, 64])
-def test_a_document_may_be_exactly_as_deep_as_allowed(depth: int) -> None:
-    nested = b"[" * depth + b"]" * depth
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_a_document_may_be_exactly_as_deep_as_allowed(depth: int, opening: bytes, closing: bytes) -> None:
+    nested = b"[" * (depth - 1) + opening + b"0" + closing + b"]" * (depth - 1)
+    beside = b"[" + nested[1:-1] + b",[],{}]" if depth > 1 else nested
 
     parse_json(nested, max_depth=depth)
-
-    assert f"deeper than {depth - 1}" in refusal(nested, max_depth=depth - 1)
+    parse_json(beside, max_depth=depth)
+    if depth > 1:
+        assert f"deeper than {depth - 1}" in refusal(nested, max_depth=depth - 1)
 
 
 def test_brackets_within_strings_do_not_count_as_nesting() -> None:
@@ -186,3 +190,33 @@ def test_a_digest_is_sha256_over_domain_nul_and_canonical_bytes() -> None:
 
 def test_the_domain_keeps_equal_values_apart() -> None:
     assert digest("doorward/a/v1", {"a": 1}) != digest("doorward/b/v1", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("raw", "values"),
+    [
+        (b"[1,2,3]", 3),
+        (b'{"a":[],"b":{"c":"x"}}', 4),
+        (b'["a,b,[c,{d","\\",\\","]', 2),
+        (b'{"a":"","b":""}', 2),
+    ],
+)
+def test_values_are_counted_and_what_stands_in_strings_is_none(raw: bytes, values: int) -> None:
+    """The document itself counts as one where it is a list or an object."""
+    parse_json(raw, max_values=values)
+    with pytest.raises(WireError, match=f"more than {values - 1} values"):
+        parse_json(raw, max_values=values - 1)
+
+
+@pytest.mark.parametrize("unit", [b"[]", b"{}", b"1e308", b'""', b'{"a":1}', b'["', b'"a":1', b"[[[[[[]]]]]]"])
+def test_a_hostile_document_is_refused_in_no_time_that_others_would_notice(unit: bytes) -> None:
+    """T46: of several tries the best counts, for the machine may be busy."""
+    raw = b"[" + b",".join([unit] * ((1 << 20) // (len(unit) + 1) - 1)) + b"]"
+    took: list[float] = []
+    while not took or (min(took) > 0.05 and len(took) < 5):
+        began = time.perf_counter()
+        with pytest.raises(WireError):
+            parse_json(raw, max_values=20_000)
+        took.append(time.perf_counter() - began)
+
+    assert min(took) < 0.05

@@ -7,7 +7,7 @@ from broker.contract.reasons import IncompleteCode, Retry, ScrubState, WarningCo
 from broker.contract.result import Completeness, HttpAnswer, IncompleteReason, ScrubReport
 from broker.core.credential import BasicSecret, BearerSecret, HeaderSecret
 from broker.core.outcome import Fault, Scrubbed
-from broker.core.scrub import PLACEHOLDER, SecretSet, scrub, secret_set
+from broker.core.scrub import PLACEHOLDER, WINDOW_BYTES, SecretSet, scrub, secret_set
 from broker.core.secret import Secret
 from tests.fakes.answers import JSON, READ, answer, classified, cut, lost
 
@@ -54,6 +54,16 @@ def test_an_echo_is_cut_out_before_the_body_is_read_again() -> None:
         outcome.hits, outcome.is_echo, outcome.report.state, outcome.report.reason,
     )  # fmt: skip
     assert "hits" not in str(outcome.report.to_json())
+
+
+@pytest.mark.parametrize("before", [0, 5, WINDOW_BYTES - 30, WINDOW_BYTES - 1, WINDOW_BYTES, 3 * WINDOW_BYTES - 7])
+def test_escaped_values_are_found_wherever_they_stand_in_a_long_text(before: int) -> None:
+    escaped = TOKEN.replace("a", "%2561").encode()
+    filler = b"." * before
+    outcome = scrubbed(filler + escaped + filler + escaped, ("content-type", "text/plain"))
+
+    assert (filler + PLACEHOLDER + filler + PLACEHOLDER).decode() == shown(outcome).body
+    assert 2 == outcome.hits
 
 
 def test_text_and_bytes_are_scrubbed_as_well() -> None:

@@ -296,10 +296,10 @@ async def test_whoever_makes_services_echo_the_credential_is_let_in_no_more(
     """T45: the third hit mutes, for all processes of the program, and nothing but a human's signed word undoes it."""
     monkeypatch.setattr(sessions_module, "MUTES_KEPT", 1)
     with connected(listener) as one, connected(listener) as other:
-        for caller in (caller_of(one), caller_of(other), caller_of(other)):
-            view = hall.enter(caller)
-            hall.registry.count(view.id, denied=False)
-            hall.registry.count(view.id, denied=False, echoed=True)
+        view, beside = hall.enter(caller_of(one)), hall.enter(caller_of(other))
+        for echoing in (beside, view, view):
+            hall.registry.count(echoing.id, denied=False)
+            hall.registry.count(echoing.id, denied=False, echoed=True)
         assert hall.registry.mute(view.id, "muted by the human")
 
         refused = hall.registry.open(caller_of(one))

@@ -12,6 +12,7 @@ from broker.contract.wire import JsonValue, WireError, parse_json
 from broker.core.outcome import RawOutcome
 
 BOM = b"\xef\xbb\xbf"
+VALUES_MAX = 200_000  # the parser makes them in one go, and everybody waits for that
 BODILESS_STATUSES = frozenset({204, 205, 304})
 
 _MEDIA = re.compile(r"[a-z0-9!#$&^_.+-]{1,100}/[a-z0-9!#$&^_.+-]{1,100}")
@@ -53,7 +54,7 @@ def read_bytes(body: bytes, *, media: str | None, charset: str = "") -> Reading:
     if media is None or not is_json(media):
         return Reading(media=media, text=text, had_bom=had_bom, has_body=True)
     try:
-        value = parse_json(plain, parse_float=_finite)
+        value = parse_json(plain, max_values=VALUES_MAX, parse_float=_finite)
     except WireError as cause:
         return Reading(media=media, text=text, had_bom=had_bom, broken=str(cause), has_body=True)
     return Reading(media=media, json=value, has_json=True, text=text, had_bom=had_bom, has_body=True)
