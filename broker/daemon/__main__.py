@@ -1,9 +1,12 @@
 """`python -I -m broker.daemon`: the daemon (`doorward serve`), its transient form, and the making of new state."""
 
 import argparse
+import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from broker.client.hardening import harden
 from broker.client.places import Places
@@ -26,11 +29,33 @@ def main() -> int:
         return first.run(places)
     if chosen.transient:
         _end_with_parent()
-    from broker.daemon import logs  # noqa: PLC0415 - hardened before anything else is loaded
-    from broker.daemon import main as daemon  # noqa: PLC0415
+    with _quick_start():
+        from broker.daemon import logs  # noqa: PLC0415 - hardened before anything else is loaded
+        from broker.daemon import main as daemon  # noqa: PLC0415
 
     logs.set_up(chosen.log_level)
     return daemon.run(places, environ, transient=chosen.transient)
+
+
+@contextmanager
+def _quick_start() -> Iterator[None]:
+    """Spare loading 60 ms: of what is loaded nothing is garbage, and nobody uses the authorities that aiohttp reads.
+
+    It fills two TLS contexts of its own while it is imported; ours are made where they are used, from the real ones.
+    """
+    kept = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+    os.environ.update(dict.fromkeys(kept, os.devnull))
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+        for name, value in kept.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _end_with_parent() -> None:

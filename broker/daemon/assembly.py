@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from aiohttp import web
 
@@ -13,6 +12,7 @@ from broker.audit.writer import AuditWriter
 from broker.client.places import Places
 from broker.contract.openapi import document
 from broker.contract.schemas import UnknownSchemaError, schema
+from broker.contract.version import VERSION
 from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
 from broker.core.identity import identify
@@ -98,13 +98,6 @@ class _People:
     desk: Desk
 
 
-def program_version() -> str:
-    try:
-        return version("doorward")
-    except PackageNotFoundError:
-        return "0.0.0"
-
-
 async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, descriptors: int) -> House:
     """Open the stores and put everything together. Raises AuditError, VaultError, LedgerError."""
     clock = SystemClock()
@@ -115,7 +108,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
     executor = HttpsExecutor(
         secrets=custody,
         body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
-        version=program_version(),
+        version=VERSION,
     )
     pipeline = Pipeline(
         policies=rulebook,
@@ -159,7 +152,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         refusals=Refusals(audit=journal, clock=clock),
         engine=engine,
         clock=clock,
-        version=program_version(),
+        version=VERSION,
     )
     return await _with_faces(premises, tasks, DoorLimits.within(descriptors))
 

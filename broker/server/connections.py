@@ -17,6 +17,7 @@ from broker.core.policy.model import Policy
 from broker.server.peer import PeerError, PinnedPeer, alive, image_of, inspect, run_of, with_digest
 
 DIGESTS_KEPT = 64
+TOLD_KEPT = 256
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,6 +40,7 @@ class Connections:
     def __init__(self, *, boot: str) -> None:
         self._boot = boot
         self._known: dict[object, Connection] = {}
+        self._told: dict[ProcessFacts, ProcessFacts] = {}
         self._digests: OrderedDict[tuple[int, ...], str] = OrderedDict()
 
     def of(self, request: web.Request) -> Connection:
@@ -60,7 +62,7 @@ class Connections:
         if not isinstance(endpoint, socket.socket) and not hasattr(endpoint, "getsockopt"):
             raise PeerError("the connection has no socket")
         pinned = inspect(endpoint, boot=self._boot)
-        connection = Connection(pinned=pinned, transport=transport)
+        connection = Connection(pinned=replace(pinned, facts=self._shared(pinned.facts)), transport=transport)
         self._known[request.protocol] = connection
         asyncio.get_running_loop().add_reader(pinned.pidfd, self._exited, request.protocol)
         return connection
@@ -96,6 +98,13 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def _shared(self, facts: PeerFacts) -> PeerFacts:
+        """The same facts; what is told of one process is kept once, however many connections come from below it."""
+        if len(self._told) > TOLD_KEPT + 2 * len(self._known):
+            self._told = {process: process for known in self._known.values() for process in known.facts.chain}
+        ancestors = tuple(self._told.setdefault(process, process) for process in facts.ancestors)
+        return replace(facts, process=self._told.setdefault(facts.process, facts.process), ancestors=ancestors)
 
     def _exited(self, protocol: object) -> None:
         known = self._known.get(protocol)

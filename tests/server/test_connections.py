@@ -131,6 +131,24 @@ async def test_digests_are_kept_within_bounds(tmp_path: Path, monkeypatch: pytes
         assert not face.connections._digests
 
 
+async def test_what_is_told_of_a_process_is_kept_once_and_no_longer_than_it_is_of_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections_module, "TOLD_KEPT", 0)
+    async with AgentFace(tmp_path) as face:
+        for _ in range(3):
+            wire = await face.wire()
+            wire.ask("GET", "/v1/session")
+            await wire.answer()
+        chains = [connection.facts.chain for connection in face.connections._known.values()]
+
+        assert 3 == len(chains)
+        assert len(chains[0]) == len({id(process) for chain in chains for process in chain})
+        face.connections.close()
+        await face.ask("GET", "/v1/session")
+        assert len(chains[0]) >= len(face.connections._told)
+
+
 class Asked:
     def __init__(self, protocol: object, transport: object) -> None:
         self.protocol = protocol
