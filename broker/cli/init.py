@@ -37,13 +37,19 @@ def run(noun: str, arguments: list[str]) -> int:
     refuse_existing(where)
     made = initialise(where, new_passphrase(options.passphrase_fd), options)
     lines = [
-        f"made the vault, the audit log and the approver key; log {visible(made.log_id)}",
-        f"Keep a copy of {visible(str(where.pin))} elsewhere: with it anyone can check the log.",
+        *made_lines(where, made),
         "Nobody can recover a forgotten passphrase. Next: doorward setup github, or doorward policy add NAME",
     ]
     show({"log_id": made.log_id, "key_id": made.key.key_id}, lines, as_json=options.json)
     made.key.wipe()
     return 0
+
+
+def made_lines(where: Places, made: "Made") -> list[str]:
+    return [
+        f"made the vault, the audit log and the approver key; log {visible(made.log_id)}",
+        f"Keep a copy of {visible(str(where.pin))} elsewhere: with it anyone can check the log.",
+    ]
 
 
 class Made:

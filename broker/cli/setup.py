@@ -21,7 +21,7 @@ from broker.cli.credential import (
     secret_of,
 )
 from broker.cli.faults import CliError, UsageError
-from broker.cli.init import Made, add_cost, initialise, refuse_existing
+from broker.cli.init import Made, add_cost, initialise, made_lines, refuse_existing
 from broker.cli.output import table
 from broker.cli.policy import install
 from broker.cli.policy_trust import trust
@@ -106,7 +106,7 @@ def _desk(options: Namespace) -> Iterator[Desk]:
     chosen = new_passphrase(options.passphrase_fd)
     value = given_value(options)
     made = initialise(where, chosen, options)
-    _told(options, f"made the vault, the audit log and the approver key; log {visible(made.log_id)}")
+    _told(options, "\n".join(made_lines(where, made)))
     with made.key, running_or_transient(where) as (control, transient):
         yield _opened(made, Desk(control=control, key=made.key, transient=transient, given=value))
 
