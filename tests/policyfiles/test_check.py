@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.policyfiles import check as check_module
 from broker.policyfiles.check import CheckReport, check
 from tests.fakes.policies import SHOP, files_of
 
@@ -80,6 +81,16 @@ def test_a_rule_that_stricter_ones_always_cover_is_told() -> None:
     )
     assert [] == warned(rule("a", "per_call", 'paths = ["/orders/7"]') + rule("b", "session"))
     assert [] == warned(AGENTS + rule("a", "per_call", 'agents = ["native"]') + rule("b", "session"))
+
+
+def test_where_shadows_would_take_for_ever_to_find_it_is_told_that_none_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(check_module, "SHADOW_STEPS_MAX", 1)
+
+    assert ["p1.toml:2: rules: it is not looked whether stricter rules leave some without effect"] == warned(
+        rule("a", "per_call") + rule("b", "session", 'operations = ["orders.get"]')
+    )
 
 
 def test_an_agent_pattern_that_names_nobody_is_told() -> None:

@@ -1,12 +1,13 @@
 """Loading: all files or none, every fault at once, and a digest over names and bytes."""
 
 import hashlib
+import time
 
 import pytest
 
 from broker.core.policy.model import Policy
 from broker.policyfiles import Fault, PolicyError, PolicyFile, policy_digest
-from broker.policyfiles.load import load_policy
+from broker.policyfiles.load import FAULTS_MAX, load_policy
 from tests.fakes.certificates import CA_PEM
 from tests.fakes.policies import SHOP
 
@@ -118,3 +119,58 @@ def test_faults_of_all_kinds_come_together_and_in_order() -> None:
     )
 
     assert [("a.toml", 1), ("b.toml", 4), ("b.toml", 5), ("ca.pem", 1)] == [(f.file, f.line) for f in told]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b".".join([b"a"] * 100_000) + b" = 1",
+        b"[" + b".".join([b"'a'"] * 60_000) + b"]",
+        b"x = 1\n" + b" . ".join([b'"a"'] * 40_000) + b" = 1",
+    ],
+    ids=["key", "table", "quoted"],
+)
+def test_a_key_of_parts_without_end_is_refused_before_anybody_counts_them(raw: bytes) -> None:
+    """The parser's time and memory grow with the square of the parts: this would take it gigabytes."""
+    (fault,) = refused(("a.toml", raw))
+
+    assert (raw.count(b"\n") + 1, "a key of too many parts") == (fault.line, fault.problem)
+
+
+@pytest.mark.parametrize("quote", [b"'''", b'"""'])
+def test_dots_in_strings_and_comments_are_no_parts_of_a_key(quote: bytes) -> None:
+    dots = b"." * 500
+    raw = SHOP.encode() + b"# " + dots + b"\n[[rules]]\nid = 'dots'\napproval = 'deny'\nreason = "
+    for reason in (b"'" + dots[:190] + b"'", b'"\\"' + dots[:190] + b'"', quote + b"\n" + dots[:190] + quote):
+        load_policy([PolicyFile(name="a.toml", raw=raw + reason)])
+
+
+@pytest.mark.parametrize("raw", [b'a = """' + b'\\"""' * 60_000, b"a = '''" + b"''" * 60_000, b"a" * 262_144])
+def test_strings_that_end_nowhere_are_gone_through_once(raw: bytes) -> None:
+    began = time.thread_time()
+    refused(("a.toml", raw))
+
+    assert time.thread_time() - began < 2
+
+
+def test_a_number_that_python_takes_for_an_attack_is_a_fault_like_others() -> None:
+    (fault,) = refused(("a.toml", b"version = " + b"1" * 5000))
+
+    assert "a number is too long" == fault.problem
+
+
+def test_only_so_many_faults_are_told_and_the_rest_is_counted() -> None:
+    told = refused(("a.toml", b"".join(b"k%d = 1\n" % number for number in range(1000))))
+
+    assert FAULTS_MAX + 1 == len(told)
+    assert f"{1001 - FAULTS_MAX} more faults" in told[-1].problem
+
+
+def test_all_files_together_hold_so_many_rules_and_no_more() -> None:
+    rules = [
+        b"version = 1\n" + b"".join(b'[[rules]]\nid = "r%d-%d"\napproval = "deny"\n' % (n, m) for m in range(129))
+        for n in range(2)
+    ]
+    (fault,) = refused(("a.toml", rules[0]), ("b.toml", rules[1]))
+
+    assert ("rules", "all files together hold 258", "at most 256") == (fault.key, fault.problem, fault.expected)
