@@ -107,8 +107,8 @@ def _verdict(verdict: Mapping[str, JsonValue]) -> list[str]:
 
 
 def _progress(done: int, whole: int) -> None:
-    end = "\n" if done >= whole else ""
-    print(f"\rchecking {done * 100 // max(whole, 1)} %", end=end, file=sys.stderr, flush=True)
+    line = "" if done >= whole else f"checking {done * 100 // max(whole, 1)} %"
+    print(f"\r{line:<14}\r{line}", end="", file=sys.stderr, flush=True)
 
 
 def _show(options: Namespace) -> int:

@@ -1,5 +1,6 @@
 """`doorward operations`: changes whose outcome is unknown, and closing them by a human's signed word."""
 
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Mapping
@@ -67,6 +68,7 @@ def _reconcile(options: Namespace) -> int:
     """The same read-back that the agent may ask for. Where the policy asks a human about it, that human is asked."""
     name = correlation_id(options.id)
     with desk(options, transient=False, session=True) as reached:
+        print("reading back; where the policy asks a human about that, a card waits for you", file=sys.stderr)
         answer = reached.control.reconcile(name)
     return show_envelope(answer, as_json=options.json)
 
