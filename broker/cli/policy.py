@@ -152,7 +152,7 @@ def _json(fault: Fault) -> dict[str, JsonValue]:
 
 
 def _trust(options: Namespace) -> int:
-    with desk(options, transient=True) as reached:
+    with desk(options, transient=True, session=True) as reached:
         return trust(reached, options)
 
 

@@ -59,9 +59,9 @@ class Archive(Credentials):
             ],
         }
 
-    async def policy_pending(self) -> JsonObject:
+    async def policy_pending(self, *, by_approver: bool) -> JsonObject:
         at = self._at
-        pending = await asyncio.to_thread(at.rulebook.pending, self._bound())
+        pending = await asyncio.to_thread(at.rulebook.pending, self._bound() if by_approver else None)
         return {
             "digest": pending.digest or None,
             "counter": at.rulebook.counter + 1,

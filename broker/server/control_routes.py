@@ -116,7 +116,7 @@ class ControlApi:
             _route("PUT", "/v1/credentials/{id}", signature, self._change_credential, verb="credential.*"),
             _route("DELETE", "/v1/credentials/{id}", signature, self._remove_credential, verb="credential.remove"),
             _route("GET", "/v1/policy", nothing, lambda _: office.policy()),
-            _route("GET", "/v1/policy/pending", nothing, lambda _: office.policy_pending()),
+            _route("GET", "/v1/policy/pending", nothing, self._policy_pending),
             _route("POST", "/v1/policy/trust", nothing, self._trust, "policy-trust"),
             _route("POST", "/v1/explain", session, lambda ask: office.explain(ask.document), "control-explain-request"),
             _route("GET", "/v1/operations", session, self._operations),
@@ -272,6 +272,10 @@ class ControlApi:
     async def _remove_credential(self, asking: Asking) -> JsonValue:
         _same(asking, "name")
         return await self._office.remove_credential(_signed(asking))
+
+    async def _policy_pending(self, asking: Asking) -> JsonValue:
+        by_approver = self._challenges.session(asking.process) is not None
+        return await self._office.policy_pending(by_approver=by_approver)
 
     async def _trust(self, asking: Asking) -> JsonValue:
         document = asking.document

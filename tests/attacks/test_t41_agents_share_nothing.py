@@ -9,6 +9,8 @@ import pytest
 from tests.live.house import Agent, House, open_house
 from tests.live.plain_upstream import Upstream, serving
 
+pytestmark = pytest.mark.live
+
 READ = {"service": "shop", "operation": "orders.list", "args": {}, "wait_s": 0}
 
 

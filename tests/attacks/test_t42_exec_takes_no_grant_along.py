@@ -3,8 +3,12 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.live.house import AGENT, open_house
 from tests.live.plain_upstream import serving
+
+pytestmark = pytest.mark.live
 
 READ = {"service": "shop", "operation": "orders.list", "args": {}}
 

@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.upstream import Conversation
 from tests.live.house import open_house
 from tests.live.rough_upstream import misbehaving
+
+pytestmark = pytest.mark.live
 
 TOKEN = "canary-token-of-the-house"
 POLICY = """
