@@ -76,9 +76,12 @@ def _budgets(question: Question) -> list[tuple[tuple[str, Hashable], int]]:
 
 
 def _change(question: Question) -> Hashable:
-    """What a denial is remembered for: this change (or this read of these things), by this agent and user."""
-    frozen = question.frozen
+    """What a denial is remembered for: this change, by this agent and user.
+
+    Where the operation does not say what tells its changes apart, and for reads, its targets do.
+    """
+    frozen, declared = question.frozen, question.frozen.declared
     what: Hashable = change_key(frozen)
-    if what is None:
-        what = (frozen.operation, frozen.targets or (frozen.identifies,) if frozen.declared else (frozen.path,))
+    if what is None or (declared is not None and declared.change_key is None):
+        what = (frozen.operation, frozen.targets or (frozen.identifies,) if declared else (frozen.path,))
     return (question.caller.program.uid, question.caller.agent, what)

@@ -86,6 +86,13 @@ def test_a_denial_is_remembered_for_the_change_and_not_for_its_words(prompts: Pr
     assert not prompts.denied_recently(question())
 
 
+def test_a_denial_does_not_carry_over_to_another_target(prompts: Prompts) -> None:
+    prompts.deny(question(market.ask("orders.cancel", order="o-1")))
+
+    assert prompts.denied_recently(question(market.ask("orders.cancel", order="o-1"), session="se_2"))
+    assert not prompts.denied_recently(question(market.ask("orders.cancel", order="o-2")))
+
+
 def test_a_copy_of_the_program_is_no_way_round_a_denial(prompts: Prompts) -> None:
     """T43."""
     prompts.deny(asked(exe=1))
