@@ -353,7 +353,10 @@ def check_place(path: str) -> None:
 def _connect(path: str, connect_s: float) -> socket.socket:
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        link.settimeout(connect_s)
+        # The kernel waits for a place in the queue; a timeout of Python's own would have it fail at once.
+        link.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(connect_s), int(connect_s % 1 * 1e6))
+        )
         link.connect(path)
     except (FileNotFoundError, ConnectionRefusedError):
         link.close()

@@ -34,7 +34,7 @@ from broker.server.agent_routes import AgentApi, envelopes
 from broker.server.challenges import Challenges
 from broker.server.connections import Connections
 from broker.server.control_routes import ControlApi, control_errors
-from broker.server.door import Door, DoorLimits
+from broker.server.door import Door, DoorLimits, nobody
 from broker.server.events import EventHub
 from broker.server.peer import boot_id, ourselves
 from broker.server.runs import RunTable
@@ -232,7 +232,13 @@ async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: Door
             envelopes, agent_api.routes(), at_agents, limits, faults.TOO_MANY_AGENTS, at.clock.monotonic_s
         ),
         control=await listener(
-            control_errors, control_api.routes(), at_control, limits, faults.TOO_MANY_HUMANS, at.clock.monotonic_s
+            control_errors,
+            control_api.routes(),
+            at_control,
+            limits,
+            faults.TOO_MANY_HUMANS,
+            at.clock.monotonic_s,
+            lambda protocol: at.challenges.session(at_control.process(protocol)) is not None,
         ),
     )
 
@@ -244,9 +250,10 @@ async def listener(
     limits: DoorLimits,
     turned_away: bytes,
     monotonic_s: Callable[[], float],
+    spared: Callable[[object], bool] = nobody,
 ) -> Listener:
     """A server for one socket. Bodies are taken as they are: who compresses one is told that it can't be read."""
-    app = web.Application(client_max_size=CLIENT_MAX, middlewares=[middleware])  # type: ignore[list-item]  # aiohttp's own type is narrower than what it takes
+    app = web.Application(client_max_size=CLIENT_MAX, middlewares=[connections.attending, middleware])  # type: ignore[list-item]  # aiohttp's own type is narrower than what it takes
     app.add_routes(routes)
     runner = web.AppRunner(
         app,
@@ -260,7 +267,14 @@ async def listener(
     server = runner.server
     if server is None:
         raise TypeError("a runner that was set up has a server")
-    door = Door(server=server, connections=connections, turned_away=turned_away, limits=limits, monotonic_s=monotonic_s)
+    door = Door(
+        server=server,
+        connections=connections,
+        turned_away=turned_away,
+        limits=limits,
+        monotonic_s=monotonic_s,
+        spared=spared,
+    )
     return Listener(runner=runner, door=door, connections=connections)
 
 

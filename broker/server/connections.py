@@ -7,6 +7,7 @@ How many connections there may be is door.py's business.
 import asyncio
 import socket
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -40,6 +41,7 @@ class Connections:
     def __init__(self, *, boot: str) -> None:
         self._boot = boot
         self._known: dict[object, Connection] = {}
+        self._busy: set[object] = set()
         self._told: dict[ProcessFacts, ProcessFacts] = {}
         self._digests: OrderedDict[tuple[int, ...], str] = OrderedDict()
 
@@ -84,6 +86,25 @@ class Connections:
     def spoke(self, protocol: object) -> bool:
         """Whether a request of somebody known came over it."""
         return protocol in self._known
+
+    def process(self, protocol: object) -> tuple[int, int, int] | None:
+        """The key of the process behind a connection that spoke."""
+        known = self._known.get(protocol)
+        return None if known is None else known.facts.process.key
+
+    @web.middleware
+    async def attending(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Know which connections wait for an answer."""
+        self._busy.add(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self._busy.discard(request.protocol)
+
+    def is_busy(self, protocol: object) -> bool:
+        return protocol in self._busy
 
     def drop(self, protocol: object) -> None:
         """Forget a connection that was closed."""

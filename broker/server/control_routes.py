@@ -131,10 +131,14 @@ class ControlApi:
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events, resumed by Last-Event-ID."""
-        self._admit(request, Need.NOTHING, "/v1/events")
+        process = self._admit(request, Need.NOTHING, "/v1/events").facts.process.key
         last = request.headers.get("last-event-id", "")
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-store"})
-        feed = self._hub.listen(int(last[:18]) if last.isascii() and last.isdecimal() else None)
+        feed = self._hub.listen(
+            int(last[:18]) if last.isascii() and last.isdecimal() else None,
+            process=process,
+            is_approver=self._challenges.session(process) is not None,
+        )
         try:
             first = await anext(feed)
             await response.prepare(request)

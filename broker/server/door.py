@@ -1,7 +1,8 @@
 """The door of one socket: how many connections come in, of one process and in all; who is too many is told so.
 
 Connections that never ask for anything are cut after a while, so that a flood of half-open ones neither grows nor
-keeps others out. Who is behind a connection, as far as it counts, is connections.py's business.
+keeps others out. Where all places are taken, whoever holds most gives one to who holds less. Who is behind a
+connection, as far as it counts, is connections.py's business.
 """
 
 import asyncio
@@ -48,8 +49,16 @@ class Guest:
     since_s: float
 
 
+def nobody(_: object) -> bool:
+    """Spares no connection."""
+    return False
+
+
 class Door:
-    """Lets connections in to a server. `turned_away` is the whole HTTP answer for who is too many."""
+    """Lets connections in to a server. `turned_away` is the whole HTTP answer for who is too many.
+
+    `spared` tells of a connection's protocol that it is not to be cut for others, whoever comes.
+    """
 
     def __init__(
         self,
@@ -59,7 +68,9 @@ class Door:
         turned_away: bytes,
         limits: DoorLimits,
         monotonic_s: Callable[[], float],
+        spared: Callable[[object], bool] = nobody,
     ) -> None:
+        self._spared = spared
         self._server = server
         self._connections = connections
         self._turned_away = turned_away
@@ -104,7 +115,7 @@ class Door:
         pid = _pid_behind(endpoint)
         if self._full(pid):
             self.sweep()
-        if self._per_process[pid] >= self._limits.per_process or not self._room():
+        if self._per_process[pid] >= self._limits.per_process or not self._room(pid):
             _turn_away(endpoint, self._turned_away)
             return
         try:
@@ -118,16 +129,26 @@ class Door:
     def _full(self, pid: int) -> bool:
         return len(self._guests) >= self._limits.connections or self._per_process[pid] >= self._limits.per_process
 
-    def _room(self) -> bool:
-        """Room for one more, made by cutting whoever has been silent for longest."""
+    def _room(self, newcomer: int) -> bool:
+        """Room for one more, made by cutting whoever is silent for longest, else one of the process that has most."""
         if len(self._guests) < self._limits.connections:
             return True
-        for guest in self._guests.values():
-            if not self._connections.spoke(guest.protocol):
-                guest.transport.abort()
-                self._forget(guest)
-                return True
-        return False
+        silent = (guest for guest in self._guests.values() if not self._connections.spoke(guest.protocol))
+        leaving = next(silent, None) or self._too_many(newcomer)
+        if leaving is None:
+            return False
+        leaving.transport.abort()
+        self._forget(leaving)
+        return True
+
+    def _too_many(self, newcomer: int) -> Guest | None:
+        """A connection of the process that holds most, if that is more than the newcomer's does; an idle one first."""
+        guests = [guest for guest in self._guests.values() if not self._spared(guest.protocol)]
+        most = max((self._per_process[guest.pid] for guest in guests), default=0)
+        if most <= self._per_process[newcomer]:
+            return None
+        theirs = (guest for guest in guests if self._per_process[guest.pid] == most)
+        return min(theirs, key=lambda guest: self._connections.is_busy(guest.protocol))
 
     def _forget(self, guest: Guest) -> None:
         self._connections.drop(guest.protocol)

@@ -2,6 +2,7 @@ import os
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -233,6 +234,23 @@ def test_a_full_backlog_is_not_waited_for_forever(path: Path) -> None:
         finally:
             for link in queued:
                 link.close()
+
+
+def test_a_full_backlog_that_empties_in_time_is_waited_for(path: Path) -> None:
+    """T33: a flood of others must not make a human's command fail at once."""
+    path.parent.mkdir(mode=0o700)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen(0)
+    with listener, socket.socket(socket.AF_UNIX) as queued, ThreadPoolExecutor(1) as threads:
+        queued.connect(str(path))
+        waiting = threads.submit(Connection, str(path), connect_s=10.0)
+        accepted = [listener.accept()[0] for _ in range(2)]
+        with waiting.result(10) as connection:
+            assert connection.usable
+        for link in accepted:
+            link.close()
 
 
 def test_a_peer_of_this_user_is_accepted(path: Path) -> None:

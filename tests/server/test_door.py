@@ -3,6 +3,10 @@
 import asyncio
 import errno
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +154,65 @@ def test_the_limits_leave_descriptors_for_the_rest(allowed: int, connections: in
 
     assert connections == limits.connections
     assert limits.per_process <= max(8, limits.connections // 2)
+
+
+SWARM = """
+import socket, sys
+links = []
+for _ in range(int(sys.argv[2])):
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(sys.argv[1])
+    link.sendall(b"GET /v1/session HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n")
+    link.recv(1)
+    links.append(link)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def swarm(face: AgentFace, *, processes: int, each: int) -> Iterator[None]:
+    """Processes that asked once over so many connections, and stay."""
+    words = [sys.executable, "-I", "-c", SWARM, face.path, str(each)]
+    running = [subprocess.Popen(words, stdin=subprocess.PIPE) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
+async def test_who_holds_most_gives_a_place_to_who_holds_less(tmp_path: Path) -> None:
+    """T33: a swarm that asks and stays keeps neither an agent nor a human out."""
+    async with AgentFace(tmp_path, limits=DoorLimits(connections=6, per_process=4)) as face:
+        mine = await face.wire()
+        mine.ask("GET", "/v1/session")
+        await mine.answer()
+        with swarm(face, processes=2, each=3):
+            await face.until(lambda: 6 == len(door_of(face)) == len(face.connections))
+            newcomer = await face.wire()
+            newcomer.ask("GET", "/v1/session")
+
+            assert 200 == (await newcomer.answer()).status
+            mine.ask("GET", "/v1/session")
+            assert 200 == (await mine.answer()).status, "who holds less was not cut"
+
+
+async def test_idle_connections_go_before_those_that_wait_for_an_answer(tmp_path: Path) -> None:
+    async with AgentFace(tmp_path, limits=DoorLimits(connections=2, per_process=2)) as face:
+        with swarm(face, processes=1, each=2):
+            await face.until(lambda: 2 == len(face.connections))
+            first, second = door_of(face)._guests.values()
+            face.connections._busy.add(first.protocol)
+            assert 200 == (await face.ask("GET", "/v1/session")).status
+
+            assert (False, True) == (first.transport.is_closing(), second.transport.is_closing())
+
+
+async def test_who_is_spared_gives_nothing_away(tmp_path: Path) -> None:
+    async with AgentFace(tmp_path, limits=DoorLimits(connections=2, per_process=2)) as face:
+        with swarm(face, processes=1, each=2):
+            await face.until(lambda: 2 == len(face.connections))
+            door_of(face)._spared = lambda _: True
+
+            assert (503, "overloaded") == ((told := await (await face.wire()).answer()).status, told.code)

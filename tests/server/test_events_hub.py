@@ -81,6 +81,32 @@ async def test_there_are_so_many_listeners(monkeypatch: pytest.MonkeyPatch) -> N
     await feed.aclose()
 
 
+async def test_no_process_takes_all_the_places_and_an_approver_finds_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T33."""
+    monkeypatch.setattr(events_module, "LISTENERS_MAX", 3)
+    monkeypatch.setattr(events_module, "LISTENERS_PER_PROCESS", 2)
+    hub = EventHub()
+    greedy = [hub.listen(None, process="greedy") for _ in range(2)]
+    for feed in greedy:
+        await take(feed, 1)
+    with pytest.raises(TooManyListenersError):
+        await anext(hub.listen(None, process="greedy"))
+    other = hub.listen(None, process="other")
+    await take(other, 1)
+    with pytest.raises(TooManyListenersError):
+        await anext(hub.listen(None, process="third"))
+    approvers = [hub.listen(None, process=f"approver {number}", is_approver=True) for number in range(3)]
+    for feed in approvers:
+        await take(feed, 1)
+
+    assert [] == [frame for feed in (*greedy, other) async for frame in feed]
+    assert 3 == hub.listeners
+    with pytest.raises(TooManyListenersError):
+        await anext(hub.listen(None, process="approver 4", is_approver=True))
+    for feed in approvers:
+        await feed.aclose()
+
+
 async def test_silence_is_filled_with_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events_module, "PING_S", 0.001)
     feed = EventHub().listen(None)
