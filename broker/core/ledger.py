@@ -9,12 +9,12 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import unquote
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonObject, JsonValue, digest
 from broker.core.frozen import FrozenRequest
 from broker.core.identity import Caller
+from broker.core.urls import read_loosely
 
 
 class AttemptState(StrEnum):
@@ -84,7 +84,7 @@ def change_key(frozen: FrozenRequest) -> str | None:
     facts: dict[str, JsonValue] = {"credential": owner}
     declared = frozen.declared
     if declared is None:
-        path = _folded(unquote(frozen.path)).rstrip("/").casefold()
+        path = read_loosely(frozen.path)
         facts |= {"host": frozen.host, "port": frozen.port, "method": frozen.method, "path": path}
     else:
         facts |= {"operation": declared.name, "arguments": _named(declared.change_key, frozen.args)}

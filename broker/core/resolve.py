@@ -8,6 +8,7 @@ is frozen like any other and denied by the policy. Messages name what the policy
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from broker.contract.reasons import Effect
 from broker.contract.wire import JsonValue
@@ -26,7 +27,7 @@ from broker.core.frozen import Deadlines, FrozenRequest
 from broker.core.policy.model import Operation, Policy, Service
 from broker.core.policy.template import Template, TemplateError, arguments_in, path_with, template_of
 from broker.core.request_headers import HeaderError, checked_headers, merged_headers
-from broker.core.urls import CanonicalUrl, UrlError, canonical_url, segments_of
+from broker.core.urls import CanonicalUrl, UrlError, canonical_url, read_loosely, segments_of
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -158,6 +159,7 @@ def _by_request(policy: Policy, ask: HttpAsk) -> _Target:
         given = given_by_path(operation, found, query, ask.body)
         return _declared_target(service, operation, template, arguments_of(operation, template, given))
     _refuse_near_miss(service, method, _below(service, url))
+    _refuse_beside(policy, service, url)
     if ask.body is not None and method in READING:
         raise _schema(f"A {method} request carries no body.")
     return _Target(service=service, declared=None, method=method, url=url, args={}, body=ask.body)
@@ -229,17 +231,25 @@ def _fitting(service: Service, method: str, path: str) -> tuple[Operation, dict[
 
 def _refuse_near_miss(service: Service, method: str, path: str) -> None:
     """A slash more, or another case, is how an upstream is asked for an operation under another name."""
+    loose = read_loosely(path)
     for operation in service.operations.values():
-        template = template_of(operation.path)
-        spelled = f"{path.rstrip('/')}/" if template.ends_in_slash else path.rstrip("/")
-        if operation.method == method and _fits_folded(template, spelled or "/"):
-            raise UrlError(f"it is the path of the operation {operation.name} but for case or a slash at the end")
+        if operation.method == method and _fits_loosely(template_of(operation.path), loose):
+            raise UrlError(
+                f"it is the path of the operation {operation.name} but for case, parameters, or what stands at the end"
+            )
 
 
-def _fits_folded(template: Template, path: str) -> bool:
-    literals = {part.text.casefold(): part.text for part in template.segments if part.argument is None}
-    folded = "/".join(literals.get(segment.casefold(), segment) for segment in path.split("/"))
-    return arguments_in(template, folded) is not None
+def _fits_loosely(template: Template, loose: str) -> bool:
+    literals = {read_loosely(part.text): part.text for part in template.segments if part.argument is None}
+    spelled = "/".join(literals.get(segment, quote(segment)) for segment in loose.split("/"))
+    return arguments_in(template, f"{spelled}/" if template.ends_in_slash else spelled or "/") is not None
+
+
+def _refuse_beside(policy: Policy, service: Service, url: CanonicalUrl) -> None:
+    """What another service declares more closely is asked of that one: its rules must not be walked around."""
+    for other in policy.services.values():
+        if len(other.base_path) > len(service.base_path) and _covers(other, url):
+            raise UrlError(f"it lies below the base URL of the service {other.name}; ask for that one")
 
 
 def _frozen(ask: HttpAsk, target: _Target) -> FrozenRequest:

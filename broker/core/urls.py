@@ -6,6 +6,7 @@ name resolves to is checked where it is dialled.
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import unquote
@@ -81,6 +82,21 @@ def check_path(path: str) -> None:
 def segments_of(path: str) -> tuple[str, ...]:
     """The segments of a canonical path, percent-decoded once. A slash at the end begins no segment."""
     return tuple(unquote(segment) for segment in path.strip("/").split("/")) if path.strip("/") else ()
+
+
+def read_loosely(path: str) -> str:
+    """The path as a careless upstream may read it, for telling what is alike and never for sending.
+
+    Without parameters behind a semicolon, letter case, what can't be seen, blanks and dots at the ends of segments, and
+    slashes at its own end.
+    """
+    return "/".join(_loose(segment) for segment in path.split("/")).rstrip("/")
+
+
+def _loose(segment: str) -> str:
+    text = unicodedata.normalize("NFKC", unquote(segment)).partition(";")[0]
+    visible = (char for char in text if unicodedata.category(char) != "Cf")
+    return " ".join("".join(visible).split()).rstrip(". ").casefold()
 
 
 def is_loopback(host: str) -> bool:

@@ -56,6 +56,10 @@ AD_HOC = {
     "space": replace(market.AD_HOC, path="/anything%20"),
     "case": replace(market.AD_HOC, path="/ANYTHING"),
     "escaped": replace(market.AD_HOC, path="/%61nything"),
+    "parameters": replace(market.AD_HOC, path="/anything;attempt=2"),
+    "dot": replace(market.AD_HOC, path="/anything."),
+    "zero width": replace(market.AD_HOC, path="/any%e2%80%8bthing"),
+    "compatibility form": replace(market.AD_HOC, path="/%ef%bd%81nything"),
     "url": replace(market.AD_HOC, service=None, path=None, url=f"{market.BASE_URL}/anything"),
 }
 CALLERS = {

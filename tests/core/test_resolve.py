@@ -209,11 +209,25 @@ def test_a_template_that_ends_in_a_slash_is_matched_and_spelled_with_it() -> Non
     assert request == shop(method="POST", path="/jobs/?dry=true")
 
 
-@pytest.mark.parametrize("path", ["/orders/7/", "/Orders/7", "/ORDERS/newest", "/orders/", "/Files/a/b/"])
-def test_a_path_that_differs_from_an_operations_by_case_or_slash_alone_is_no_way_around_it(path: str) -> None:
-    method = "PUT" if path.startswith("/Files") else "GET"
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/orders/7/", "/Orders/7", "/ORDERS/newest", "/orders/", "/Files/a/b/", "/FILES/a;v=1/b/"),
+        *("/orders;v=1", "/orders;v=1/7", "/orders%3Bv=1", "/orders.", "/orders%20", "/%20orders", "/orders.%20./7"),
+        *("/orders%e2%80%8b", "/%ef%bd%8frders", "/;a/orders", "/orders/%20/"),
+    ],
+)
+def test_a_path_that_a_careless_upstream_reads_as_an_operations_is_no_way_around_it(path: str) -> None:
+    method = "PUT" if path.casefold().startswith("/files") else "GET"
 
     assert refused(service="shop", method=method, path=path).code == "bad_url"
+
+
+def test_what_another_service_declares_more_closely_is_asked_of_that_one() -> None:
+    told = refused(service="other", method="GET", path="/v1/anything")
+
+    assert ("bad_url", True) == (told.code, "below the base URL of the service shop" in told.message)
+    assert frozen(service="other", method="GET", path="/v10/anything").service.name == "other"
 
 
 def test_a_missing_slash_at_the_end_is_no_way_around_either() -> None:
