@@ -14,12 +14,13 @@ from broker.core import records, refusals, reply
 from broker.core.classify.order import dispatch_event
 from broker.core.events import EventName
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Permit, Refusal, Standing, frozen_refusal, recheck, vault_refusal, voided
+from broker.core.gate import Permit, Standing, recheck, voided
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt, attempt_of, change_key, in_doubt
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Allow, Ask, Deny, Policy
+from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import Invalid, resolve
 from broker.core.scrub import SecretSet
@@ -113,9 +114,9 @@ class Pipeline:
 
     def _enter(self, caller: Caller) -> SessionView | Refusal:
         if self._sessions.frozen:
-            return frozen_refusal()
+            return refusals.frozen()
         if self._vault.state is not VaultState.READY:
-            return vault_refusal(self._vault.state)
+            return refusals.vault(self._vault.state)
         return self._sessions.open(caller) if self._audit.room() else refusals.disk_low()
 
     def _decide(

@@ -9,12 +9,13 @@ from broker.contract.wire import JsonObject
 from broker.core.credential import CredentialSecret
 from broker.core.events import AuditEvent, Receipt
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Permit, Refusal
+from broker.core.gate import Permit
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt
 from broker.core.outcome import RawOutcome
 from broker.core.policy.model import Ask, Policy
+from broker.core.refusals import Refusal
 from broker.core.scrub import SecretSet
 
 

@@ -15,11 +15,12 @@ from broker.core import records
 from broker.core.classify.order import classify
 from broker.core.events import AuditEvent, EventName, Receipt
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Refusal, Standing
+from broker.core.gate import Standing
 from broker.core.identity import Caller
 from broker.core.ledger import Doubt
 from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.model import Allow, Ask, Policy
+from broker.core.refusals import Refusal
 from broker.core.reply import Frame
 from broker.core.resolve import HttpAsk
 from broker.core.scrub import SecretSet, scrub

@@ -7,7 +7,8 @@ Knows nothing of sockets or screens: see approvals/desk.py for those.
 from enum import StrEnum
 
 from broker.contract.reasons import ApprovalState, Category, Retry, VaultState
-from broker.core.gate import Refusal, frozen_refusal, session_ended, vault_refusal
+from broker.core import refusals
+from broker.core.refusals import Refusal
 
 
 class Happening(StrEnum):
@@ -73,11 +74,11 @@ def refusal(
         case Happening.SUPERSEDED:
             return _timeout("superseded", "Another request took this one's place; this one was not sent.")
         case Happening.LOCKED:
-            return vault_refusal(VaultState.LOCKED)
+            return refusals.vault(VaultState.LOCKED)
         case Happening.FROZEN:
-            return frozen_refusal()
+            return refusals.frozen()
         case Happening.SESSION_ENDED:
-            return session_ended()
+            return refusals.session_ended()
         case Happening.POLICY_CHANGED:
             return _timeout("approval_void", "The policy changed while the card waited; nothing was sent. Ask again.")
         case Happening.CREDENTIAL_CHANGED:

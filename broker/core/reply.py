@@ -6,19 +6,19 @@ A Result can't be built without a Receipt, and of what the remote said nothing g
 from dataclasses import dataclass, replace
 
 from broker.contract.reasons import Category, Effect, GateState, NextAction, RemoteEffect, Retry
-from broker.contract.result import NOTHING_SENT, Envelope, GateReport, next_action
+from broker.contract.result import MESSAGE_LIMIT, NOTHING_SENT, Envelope, GateReport, next_action
 from broker.contract.wire import JsonObject
 from broker.core.events import Receipt
-from broker.core.gate import Refusal
 from broker.core.ledger import Attempt
 from broker.core.outcome import Scrubbed
+from broker.core.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """What every ending of one request has in common."""
 
-    correlation_id: str
+    correlation_id: str | None  # None for what was turned away before it became a request
     request_id: str | None = None
     operation: str | None = None
     effect: Effect | None = None
@@ -60,7 +60,7 @@ def refused(frame: Frame, refusal: Refusal, gate: GateReport) -> Envelope:
         retry=refusal.retry,
         remote_effect=refusal.remote_effect,
         correlation_id=frame.correlation_id,
-        message=refusal.message[:300],
+        message=refusal.message[:MESSAGE_LIMIT],
         operation=frame.operation,
         effect=frame.effect,
         retry_after_s=refusal.retry_after_s,
@@ -79,7 +79,7 @@ def concluded(frame: Frame, scrubbed: Scrubbed, gate: GateReport) -> Envelope:
         retry=verdict.retry,
         remote_effect=verdict.remote_effect,
         correlation_id=frame.correlation_id,
-        message=verdict.message[:300],
+        message=verdict.message[:MESSAGE_LIMIT],
         operation=frame.operation,
         effect=frame.effect,
         retry_after_s=verdict.retry_after_s,
@@ -174,7 +174,6 @@ def reconciled(frame: Frame, gate: GateReport, *, matches: int | None, complete:
         operation=frame.operation,
         effect=frame.effect,
         previous_correlation_id=frame.previous_correlation_id,
-        completeness=None,
         gate=gate,
         next_command=_command(frame, category, answer, retry),
     )

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from broker.approvals.desk import Desk
-from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
+from broker.contract.reasons import VaultState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
-from broker.core import reply
-from broker.core.gate import Refusal, frozen_refusal, vault_refusal
+from broker.core import refusals, reply
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, change_key
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.explain import described
 from broker.core.policy.model import Allow, Ask, Deny
+from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk, Invalid, resolve
 from broker.operations.ledger import LedgerError, LedgerStore
@@ -127,9 +127,9 @@ class PipelineEngine:
 
     def _refused_now(self) -> Refusal | None:
         if self._sessions.frozen:
-            return frozen_refusal()
+            return refusals.frozen()
         if self._vault.state is not VaultState.READY:
-            return vault_refusal(self._vault.state)
+            return refusals.vault(self._vault.state)
         return None
 
     async def _settle(
@@ -144,7 +144,7 @@ class PipelineEngine:
             received = Received(
                 correlation_id=correlation_id,
                 caller=caller,
-                ask=refusal or _unknown(),
+                ask=refusal or refusals.nothing_to_reconcile(),
                 body_digest="",
                 previous_correlation_id=target,
             )
@@ -179,7 +179,7 @@ class PipelineEngine:
         except LedgerError as error:
             sent = self._runs.was_sent(correlation_id)
             if self._vault.state is not VaultState.READY and not sent:  # a lock came in between
-                return faults.refused(vault_refusal(self._vault.state), correlation_id=correlation_id)
+                return faults.refused(refusals.vault(self._vault.state), correlation_id=correlation_id)
             return await self._broken(correlation_id, error, of)
         except Exception as error:  # noqa: BLE001 - whatever it is, the agent is told what is known of the far side
             return await self._broken(correlation_id, error, of)
@@ -188,31 +188,12 @@ class PipelineEngine:
         LOG.error("a request could not be finished", exc_info=error, extra={"correlation_id": correlation_id})
         if of is not None:
             frame = Frame(correlation_id=correlation_id, previous_correlation_id=of)
-            return reply.refused(frame, _not_reconciled(), GateReport(vault=self._vault.state)).to_json()
+            return reply.refused(frame, refusals.not_reconciled(), GateReport(vault=self._vault.state)).to_json()
         sent = self._runs.was_sent(correlation_id)
         envelope = faults.broken(correlation_id, sent=sent)
         with suppress(LedgerError):  # an attempt that can't be closed is found in doubt at the next start
             await self._ledger.finish(correlation_id, in_doubt=sent, envelope=envelope)
         return envelope
-
-
-def _unknown() -> Refusal:
-    return Refusal(
-        category=Category.INVALID_REQUEST,
-        code="unknown_correlation_id",
-        retry=Retry.NEVER,
-        message="There is no such request of this caller's, and no change in doubt by this id.",
-    )
-
-
-def _not_reconciled() -> Refusal:
-    return Refusal(
-        category=Category.BROKER_UNAVAILABLE,
-        code="internal",
-        retry=Retry.RECONCILE_FIRST,
-        message="The broker met a fault of its own while it reconciled; what was in doubt stays so.",
-        remote_effect=RemoteEffect.UNKNOWN,
-    )
 
 
 def _told(

@@ -14,19 +14,20 @@ from dataclasses import dataclass, replace
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry, VaultState
 from broker.contract.result import Envelope, GateReport
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core import records, reply
+from broker.core import records, refusals, reply
 from broker.core.events import AuditEvent, EventName
-from broker.core.gate import Refusal, vault_refusal
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.model import ReadBack
 from broker.core.predicate import PredicateError, answer_view, compile_selection, selected
+from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk
 from broker.operations.ledger import LedgerError, LedgerStore
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource
 
 NOT_BEFORE_MAX_S = 30
+UNDER_WAY = "It is still under way, so there is nothing to settle yet. Ask for its result."
 GATES = frozenset(
     {
         Category.VAULT_LOCKED,
@@ -125,7 +126,9 @@ class Reconciler:
         settlement = await self._ledger.settlement(attempt.correlation_id)
         if attempt.state is AttemptState.RUNNING:
             frame = Frame(correlation_id=errand.correlation_id, previous_correlation_id=attempt.correlation_id)
-            return await self._end(errand, reply.refused(frame, _under_way(), errand.gate).to_json())
+            return await self._end(
+                errand, reply.refused(frame, refusals.still_running(UNDER_WAY), errand.gate).to_json()
+            )
         envelope = settlement or attempt.envelope or reply.crashed(attempt)
         receipt = await self._audit.append(
             self._event(EventName.ACTION_RESULT, errand, {"recorded": attempt.correlation_id})
@@ -275,19 +278,8 @@ def _not_read(frame: Frame, attempt: Attempt, answer: JsonObject, gate: GateRepo
     return {**reply.refused(frame, refusal, gate).to_json(), "gate": answer["gate"]}
 
 
-def _under_way() -> Refusal:
-    return Refusal(
-        category=Category.OUTCOME_UNKNOWN,
-        code="still_running",
-        retry=Retry.AFTER_DELAY,
-        retry_after_s=2,
-        message="It is still under way, so there is nothing to settle yet. Ask for its result.",
-        remote_effect=RemoteEffect.UNKNOWN,
-    )
-
-
 def _locked_meanwhile() -> Refusal:
-    locked = vault_refusal(VaultState.LOCKED)
+    locked = refusals.vault(VaultState.LOCKED)
     message = "The vault was locked before what was read back could settle anything, so the change stays in doubt."
     return replace(locked, message=f"{message} A human has to run: doorward unlock")
 

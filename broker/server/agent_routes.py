@@ -12,13 +12,13 @@ from typing import Protocol
 
 from aiohttp import web
 
-from broker.contract.reasons import Category, Retry, VaultState
+from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core import reply
-from broker.core.gate import Refusal, session_ended, vault_refusal
+from broker.core import refusals, reply
 from broker.core.identity import UNIDENTIFIED, Caller, Span, identify, may_anchor
 from broker.core.ledger import Attempt
 from broker.core.policy.overview import Opening, could_open
+from broker.core.refusals import Refusal
 from broker.core.resolve import HttpAsk
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
@@ -133,7 +133,7 @@ class AgentApi:
         if document.get("tree") is True:
             process = caller.peer.process
             if not may_anchor(process) or not self._sessions.declare_tree(process):
-                raise _Answer(faults.refused(session_ended()))
+                raise _Answer(faults.refused(refusals.session_ended()))
             caller = self._caller(request)
         if self._vault.state is VaultState.READY and not self._sessions.frozen:
             entered = self._sessions.enter(caller, span=caller.span, label=label if isinstance(label, str) else None)
@@ -158,12 +158,12 @@ class AgentApi:
             document = read_body(raw, "http-request", max_bytes=BODY_MAX)
             ask = http_ask(document)
         except UnreadableError as cause:
-            ask = faults.unreadable(str(cause))
+            ask = refusals.unreadable(str(cause))
         except ShapeError as cause:
-            ask = faults.misshapen(str(cause))
+            ask = refusals.misshapen(str(cause))
         wait_s = _seconds(document.get("wait_s"), WAIT_S)
         if wait_s == 0 and caller.span is Span.CONNECTION and _one_shot(request):
-            ask = faults.misshapen(
+            ask = refusals.misshapen(
                 "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
             )
         request_id, reason = document.get("request_id"), document.get("reason")
@@ -203,10 +203,10 @@ class AgentApi:
         if run is not None:
             return faults.envelope_answer(await self._runs.wait(run, _wait_of(request), for_work=False))
         if self._vault.state is not VaultState.READY:
-            raise _Answer(faults.refused(vault_refusal(self._vault.state)))
+            raise _Answer(faults.refused(refusals.vault(self._vault.state)))
         attempt = await self._engine.recorded(correlation_id, caller)
         if attempt is None:
-            raise _Answer(faults.refused(faults.unknown_correlation()))
+            raise _Answer(faults.refused(refusals.unknown_result()))
         return faults.envelope_answer(attempt.envelope or reply.crashed(attempt))
 
     async def cancel(self, request: web.Request) -> web.Response:
@@ -217,7 +217,7 @@ class AgentApi:
         caller = self._caller(request)
         run = self._runs.find(request.match_info["correlation_id"], caller.anchor.id)
         if run is None:
-            raise _Answer(faults.refused(faults.unknown_correlation()))
+            raise _Answer(faults.refused(refusals.unknown_result()))
         await self._runs.withdrawable(run)
         if run.answer is not None or self._engine.withdraw(run.correlation_id):
             return faults.envelope_answer(await self._runs.wait(run, WAIT_S))
@@ -234,20 +234,20 @@ class AgentApi:
         weight: int = 0,
     ) -> web.Response:
         if self._runs.active_of(caller.anchor.id) >= RUNS_PER_ANCHOR:
-            raise _Answer(faults.refused(faults.local_limit()))
+            raise _Answer(faults.refused(refusals.local_limit()))
         try:
             run = self._runs.start(correlation_id, caller.anchor.id, work, weight=weight)
         except Overloaded:
-            raise _Answer(faults.refused(faults.overloaded())) from None
+            raise _Answer(faults.refused(refusals.overloaded())) from None
         except Stopping:
-            raise _Answer(faults.refused(faults.shutting_down())) from None
+            raise _Answer(faults.refused(refusals.shutting_down())) from None
         return faults.envelope_answer(await self._runs.wait(run, wait_s))
 
     def _connection(self, request: web.Request) -> Connection:
         try:
             return self._connections.of(request)
         except PeerError as cause:
-            raise _Answer(faults.refused(_no_peer(str(cause)))) from None
+            raise _Answer(faults.refused(refusals.no_peer(str(cause)))) from None
 
     def _caller(self, request: web.Request) -> Caller:
         connection, policy = self._connection(request), self._policies.current()
@@ -260,22 +260,22 @@ class AgentApi:
 
     async def _raw(self, request: web.Request) -> bytes:
         if (request.content_length or 0) > BODY_MAX:
-            raise _Answer(faults.refused(faults.too_large(BODY_MAX)))
+            raise _Answer(faults.refused(refusals.too_large(BODY_MAX)))
         try:
             async with asyncio.timeout(self._read_s):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
-            raise _Answer(faults.refused(faults.too_large(BODY_MAX))) from None
+            raise _Answer(faults.refused(refusals.too_large(BODY_MAX))) from None
         except TimeoutError:
-            raise _Answer(faults.refused(faults.unreadable("it did not arrive in time"))) from None
+            raise _Answer(faults.refused(refusals.unreadable("it did not arrive in time"))) from None
 
     async def _read(self, request: web.Request, name: str) -> JsonObject:
         try:
             return read_body(await self._raw(request), name, max_bytes=BODY_MAX)
         except UnreadableError as cause:
-            raise _Answer(faults.refused(faults.unreadable(str(cause)))) from None
+            raise _Answer(faults.refused(refusals.unreadable(str(cause)))) from None
         except ShapeError as cause:
-            raise _Answer(faults.refused(faults.misshapen(str(cause)))) from None
+            raise _Answer(faults.refused(refusals.misshapen(str(cause)))) from None
 
     def _about(self, caller: Caller) -> dict[str, JsonValue]:
         view = self._sessions.find(caller)
@@ -329,7 +329,7 @@ async def envelopes(
         raise
     except Exception:  # noqa: BLE001 - a fault of ours must not reach an agent as a traceback
         faults.LOG.exception("agent request failed", extra={"route": request.path})
-        return faults.envelope_answer(faults.refused(faults.internal()))
+        return faults.envelope_answer(faults.refused(refusals.fault()))
 
 
 def _reach(openings: tuple[Opening, ...]) -> list[JsonValue]:
@@ -350,7 +350,7 @@ def _wait_of(request: web.Request) -> float:
     try:
         return min(600.0, max(0.0, float(request.query.get("wait_s", "0"))))
     except ValueError:
-        raise _Answer(faults.refused(faults.misshapen("wait_s: a number of seconds was expected"))) from None
+        raise _Answer(faults.refused(refusals.misshapen("wait_s: a number of seconds was expected"))) from None
 
 
 def _seconds(value: JsonValue, otherwise: float) -> float:
@@ -359,12 +359,3 @@ def _seconds(value: JsonValue, otherwise: float) -> float:
 
 def _one_shot(request: web.Request) -> bool:
     return request.headers.get("user-agent", "").startswith(ONE_SHOT_AGENT)
-
-
-def _no_peer(why: str) -> Refusal:
-    return Refusal(
-        category=Category.SESSION_DENIED,
-        code="session_ended",
-        retry=Retry.NEVER,
-        message=f"It can't be told who asks: {why}."[:300],
-    )

@@ -1,4 +1,4 @@
-"""Replies to what goes wrong at the edge: the only place where an error becomes an answer.
+"""Replies at the edge: how refusals and errors become HTTP answers.
 
 On agent.sock every answer but 404 is an envelope; on control.sock an error is `{"error": {code, message, ...}}`.
 """
@@ -7,11 +7,11 @@ import logging
 
 from aiohttp import web
 
-from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.contract.reasons import Category
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject, JsonValue, dump
-from broker.core import reply
-from broker.core.gate import Refusal
+from broker.core import refusals, reply
+from broker.core.refusals import Refusal
 from broker.core.reply import Frame
 
 LOG = logging.getLogger("doorward.server")
@@ -72,117 +72,24 @@ def envelope_answer(envelope: JsonObject) -> web.Response:
 
 
 def refused(refusal: Refusal, *, correlation_id: str | None = None) -> JsonObject:
-    """An envelope for a request that never became one (no peer, no room)."""
-    frame = Frame(correlation_id=correlation_id or "")
-    told = reply.refused(frame, refusal, GateReport()).to_json()
-    return {**told, "correlation_id": correlation_id}
+    """The envelope of a refusal. Without an id it is for a request that never became one (no peer, no room)."""
+    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
+
+
+def broken(correlation_id: str, *, sent: bool) -> JsonObject:
+    """The envelope of a request that a fault of ours ended."""
+    return refused(refusals.broken(sent=sent), correlation_id=correlation_id)
+
+
+def still_running(correlation_id: str, message: str) -> JsonObject:
+    """The envelope of what was sent and has not ended."""
+    refusal = refusals.still_running(message, next_command=f"doorward result {correlation_id}")
+    return refused(refusal, correlation_id=correlation_id)
 
 
 def control_answer(error: ControlError) -> web.Response:
     detail: dict[str, JsonValue] = {"code": error.code, "message": str(error), **error.more}
     return json_answer({"error": detail}, status=error.status)
-
-
-def unreadable(why: str) -> Refusal:
-    return Refusal(
-        category=Category.INVALID_REQUEST,
-        code="unreadable",
-        retry=Retry.NEVER,
-        message=f"The body can't be read: {why}."[:300],
-    )
-
-
-def misshapen(why: str) -> Refusal:
-    return Refusal(category=Category.INVALID_REQUEST, code="schema", retry=Retry.NEVER, message=_cut(why))
-
-
-def too_large(limit: int) -> Refusal:
-    return Refusal(
-        category=Category.INVALID_REQUEST,
-        code="body_too_large",
-        retry=Retry.NEVER,
-        message=f"The body is larger than {limit} bytes; nothing was sent.",
-    )
-
-
-def unknown_correlation() -> Refusal:
-    return Refusal(
-        category=Category.INVALID_REQUEST,
-        code="unknown_correlation_id",
-        retry=Retry.NEVER,
-        message="There is no such request of this caller's. Only the process that asked may ask for its result.",
-    )
-
-
-def overloaded() -> Refusal:
-    return Refusal(
-        category=Category.BROKER_UNAVAILABLE,
-        code="overloaded",
-        retry=Retry.AFTER_DELAY,
-        retry_after_s=5,
-        message="The broker has as much work as it takes; nothing was sent. Ask again in a while.",
-    )
-
-
-def local_limit() -> Refusal:
-    return Refusal(
-        category=Category.BROKER_UNAVAILABLE,
-        code="local_limit",
-        retry=Retry.AFTER_DELAY,
-        retry_after_s=2,
-        message="This caller has as many requests under way as it may have; nothing was sent. Wait for them.",
-    )
-
-
-def internal() -> Refusal:
-    return Refusal(
-        category=Category.BROKER_UNAVAILABLE,
-        code="internal",
-        retry=Retry.AFTER_HUMAN,
-        message="The broker met a fault of its own; its log says which. A human has to run: doorward doctor",
-    )
-
-
-def broken(correlation_id: str, *, sent: bool) -> JsonObject:
-    """A request that a fault of ours ended: what is known of the far side is told all the same."""
-    refusal = Refusal(
-        category=Category.BROKER_UNAVAILABLE,
-        code="internal",
-        retry=Retry.RECONCILE_FIRST if sent else Retry.AFTER_HUMAN,
-        message="The broker met a fault of its own after the request may have been sent; it may have happened."
-        if sent
-        else "The broker met a fault of its own; nothing was sent. A human has to run: doorward doctor",
-        remote_effect=RemoteEffect.UNKNOWN if sent else RemoteEffect.NONE,
-    )
-    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
-
-
-def still_running(correlation_id: str, message: str) -> JsonObject:
-    """What was sent and has not ended: nobody knows yet what it did."""
-    refusal = Refusal(
-        category=Category.OUTCOME_UNKNOWN,
-        code="still_running",
-        retry=Retry.AFTER_DELAY,
-        retry_after_s=2,
-        message=message,
-        remote_effect=RemoteEffect.UNKNOWN,
-        next_command=f"doorward result {correlation_id}",
-    )
-    return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
-
-
-def shutting_down() -> Refusal:
-    return Refusal(
-        category=Category.BROKER_UNAVAILABLE,
-        code="shutting_down",
-        retry=Retry.AFTER_DELAY,
-        retry_after_s=10,
-        message="The broker is stopping; nothing was sent.",
-    )
-
-
-def _cut(text: str, limit: int = 300) -> str:
-    return text if len(text) <= limit else text[: limit - 2] + " …"
 
 
 def _turned_away(status: str, value: JsonObject) -> bytes:
@@ -192,7 +99,7 @@ def _turned_away(status: str, value: JsonObject) -> bytes:
     return head.encode() + b"Connection: close\r\n\r\n" + body
 
 
-TOO_MANY_AGENTS = _turned_away("503 Service Unavailable", refused(overloaded()))
+TOO_MANY_AGENTS = _turned_away("503 Service Unavailable", refused(refusals.overloaded()))
 TOO_MANY_HUMANS = _turned_away(
     "429 Too Many Requests",
     {"error": {"code": "limit", "message": "There are as many connections as the broker takes. Try again."}},

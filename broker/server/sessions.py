@@ -18,10 +18,10 @@ from broker.contract.wire import JsonObject, JsonValue
 from broker.core import grants, refusals
 from broker.core.events import AuditEvent, EventName
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Refusal, session_ended
 from broker.core.grants import Circumstances, Grant
 from broker.core.identity import UNIDENTIFIED, Anchor, Caller, ProcessFacts, Span
 from broker.core.policy.model import Ask
+from broker.core.refusals import Refusal
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource, SessionView
 from broker.server.peer import alive, open_process, run_of
 
@@ -122,11 +122,11 @@ class SessionRegistry:
             full = len(self._by_id) >= SESSIONS_MAX
             pidfd = None if full else open_process(key[0], start_ticks=key[1], inode=key[2])
             if pidfd is None:
-                return session_ended()
+                return refusals.session_ended()
             session = self._make(caller, span, label, pidfd)
         elif not alive(session.pidfd):
             self.end(session.id, Ended.EXITED)
-            return session_ended()
+            return refusals.session_ended()
         self._notice_exec(session, caller)
         return refusals.echoing() if session.muted == ECHOED else _view(session)
 

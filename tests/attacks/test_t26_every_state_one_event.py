@@ -9,8 +9,8 @@ import pytest
 from broker.contract.reasons import Category, Retry
 from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
-from broker.core.gate import Refusal
 from broker.core.outcome import Fault, Phase, RawOutcome
+from broker.core.refusals import Refusal
 from broker.core.resolve import HttpAsk
 from tests.fakes import market
 from tests.fakes.flow import Flow, gist

@@ -4,20 +4,12 @@ from typing import get_type_hints
 
 import pytest
 
-from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
+from broker.contract.reasons import Category, RemoteEffect, VaultState
 from broker.contract.result import GateReport
 from broker.core._seal import SEAL, Seal
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import (
-    Permit,
-    Refusal,
-    Standing,
-    frozen_refusal,
-    recheck,
-    session_ended,
-    vault_refusal,
-    voided,
-)
+from broker.core.gate import Permit, Standing, recheck, voided
+from broker.core.refusals import Refusal
 from broker.core.resolve import resolve
 from broker.ports import Executor
 from tests.fakes import market
@@ -144,18 +136,3 @@ def test_an_executor_takes_a_permit_and_nothing_else() -> None:
 
     assert Permit is hints["permit"]
     assert {"permit", "return"} == set(hints)
-
-
-@pytest.mark.parametrize("state", list(VaultState))
-def test_each_state_of_the_vault_has_its_words(state: VaultState) -> None:
-    refusal = vault_refusal(state)
-    code = {VaultState.QUARANTINED: "quarantined", VaultState.UNLOCKING: "unlocking"}.get(state, "locked")
-
-    assert (Category.VAULT_LOCKED, code, Retry.AFTER_HUMAN) == (refusal.category, refusal.code, refusal.retry)
-    assert ("meanwhile" in refusal.message) == (state is VaultState.READY)
-
-
-def test_the_human_is_named_where_only_a_human_can_help() -> None:
-    assert "doorward thaw" in frozen_refusal().message
-    assert "doorward unlock" in vault_refusal(VaultState.LOCKED).message
-    assert Retry.NEVER is session_ended().retry

@@ -23,9 +23,9 @@ from broker.core import reply
 from broker.core.classify.order import classify
 from broker.core.events import EventName, Receipt
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Refusal
 from broker.core.ledger import Attempt, AttemptState, attempt_of
 from broker.core.outcome import RawOutcome, Scrubbed
+from broker.core.refusals import Refusal
 from broker.core.reply import Frame
 from broker.core.resolve import HttpAsk, resolve
 from broker.core.scrub import scrub

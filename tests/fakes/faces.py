@@ -22,9 +22,9 @@ from broker.contract.result import GateReport
 from broker.contract.statements import control_bytes, statement_bytes
 from broker.contract.wire import JsonObject
 from broker.core import reply
-from broker.core.gate import Refusal
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt
+from broker.core.refusals import Refusal
 from broker.core.reply import Frame
 from broker.core.resolve import HttpAsk
 from broker.daemon import sockets

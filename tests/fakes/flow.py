@@ -13,9 +13,9 @@ import jsonschema_rs
 from broker.contract.schemas import schema
 from broker.contract.wire import JsonObject, dump
 from broker.core.approval import Happening
-from broker.core.gate import Refusal
 from broker.core.identity import Caller
 from broker.core.ledger import AttemptState
+from broker.core.refusals import Refusal
 from broker.core.reply import Result
 from broker.core.resolve import HttpAsk
 from broker.pipeline import Pipeline, Received

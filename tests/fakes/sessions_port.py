@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from broker.core import grants
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Refusal, session_ended
 from broker.core.grants import Circumstances, Grant
 from broker.core.identity import Caller
 from broker.core.policy.model import Ask
+from broker.core.refusals import Refusal, session_ended
 from broker.ports import Clock, PolicySource, SessionView
 
 

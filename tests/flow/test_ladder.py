@@ -7,9 +7,9 @@ import pytest
 from broker.contract.reasons import Category, Retry, VaultState
 from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
-from broker.core.gate import Refusal
 from broker.core.identity import UNIDENTIFIED
 from broker.core.outcome import Fault, Phase
+from broker.core.refusals import Refusal
 from broker.core.resolve import HttpAsk
 from tests.fakes import market
 from tests.fakes.flow import Flow, as_json, gist, result_schema

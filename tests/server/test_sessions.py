@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.gate import Refusal
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller, Span, identify
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask
+from broker.core.refusals import Refusal
 from broker.core.resolve import Invalid, resolve
 from broker.ports import SessionView
 from broker.server import sessions as sessions_module
