@@ -47,6 +47,26 @@ def read_events(directory: Path, audit_sk: Secret, *, start_seq: int = 0) -> Ite
             raise AuditError(f"{path} can't be read: {cause.strerror or cause}") from cause
 
 
+def hash_of(directory: Path, seq: int) -> str | None:
+    """The hash of a record in hexadecimal, as the chain of its file proves it; None where there is no such record.
+
+    Needs no key. Raises AuditError where the directory can't be read at all.
+    """
+    path = _files_from(directory, seq)[0]
+    try:
+        with SegmentFile(path) as file:
+            start = consistent_head(file.read(0, MAX_HEAD_BYTES))
+            if start is None:
+                return None
+            chain = Chain(head=start.head.previous, seq=start.seq, epoch=start.epoch, place=Place.COMMITTED)
+            chain.enter_file()
+            found = (record for _, record in Walk(file, chain).records() if record.seq == seq)
+            record = next(found, None)
+            return None if record is None else record.hash.hex()
+    except OSError as cause:
+        raise AuditError(f"{path} can't be read: {cause.strerror or cause}") from cause
+
+
 def _files_from(directory: Path, start_seq: int) -> list[Path]:
     """The files from the last one that begins at or before `start_seq`."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from broker.audit import AuditError
-from broker.audit.reader import read_events
+from broker.audit.reader import hash_of, read_events
 from broker.contract.reasons import VaultState
 from broker.contract.statements import policy_bytes
 from broker.contract.wire import JsonObject, JsonValue
@@ -190,6 +190,8 @@ class Archive(Credentials):
         if not self._at.pin.opened_by(key) or (known is not None and known.seq > self._at.writer.head[0]):
             return QuarantineReason.AUDIT_MISMATCH
         try:
+            if known is not None and hash_of(directory, known.seq) != known.h:
+                return QuarantineReason.AUDIT_MISMATCH
             for seq, told in read_events(directory, key, start_seq=known.seq if known else 0):
                 if _generation_of(told) > opened.generation:
                     self._warn(f"record {seq} of the audit log tells of a later vault than the one that is here")

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from broker.audit import AuditError
 from broker.audit.group import Group
 from broker.audit.payload import Endorser, EpochEntry
-from broker.audit.reader import read_events
+from broker.audit.reader import hash_of, read_events
 from broker.audit.seal import EpochReason, Ratchet, new_opening, seal_opening
 from broker.core.chain import RecordType
 from broker.core.secret import Secret
@@ -139,3 +139,31 @@ def test_a_content_that_is_no_event_is_told(tmp_path: Path, plain: bytes) -> Non
 
     assert "not an event" in str(bad["unreadable"])
     assert "event" in good
+
+
+def test_the_hash_of_a_record_is_the_one_in_its_file(log: SmallLog) -> None:
+    for path in log.segments():
+        for record in records_of(path):
+            assert record.hash.hex() == hash_of(log.directory, record.seq)
+    assert hash_of(log.directory, 1 << 40) is None
+
+
+def test_a_record_behind_a_break_has_no_hash(log: SmallLog) -> None:
+    path = log.segments()[0]
+    first, *_, last = records_of(path)
+    content = bytearray(path.read_bytes())
+    content[content.index(first.hash)] ^= 1
+    path.write_bytes(content)
+
+    assert hash_of(log.directory, last.seq) is None
+
+
+def test_a_file_that_is_no_segment_has_no_hashes_and_one_that_is_gone_is_told(log: SmallLog) -> None:
+    path = log.segments()[0]
+    path.write_bytes(b"nothing of ours")
+    assert hash_of(log.directory, 3) is None
+    path.unlink()
+    path.symlink_to("elsewhere")
+
+    with pytest.raises(AuditError, match="can't be read"):
+        hash_of(log.directory, 3)
