@@ -219,11 +219,14 @@ class Upstream:
         tls: ServerIdentity | None = None,
         paths: Mapping[str, Behaviour] | None = None,
         host: str = "127.0.0.1",
+        narrow: bool = False,
     ) -> None:
+        """`narrow`: about 100 KiB go on their way to it unread, so that a larger upload has to wait."""
         self._behaviour = behaviour or respond()
         self._paths = {} if paths is None else paths
         self._tls = tls
         self._host = host
+        self._narrow = narrow
         self._writers: set[asyncio.StreamWriter] = set()
         self.stopped = asyncio.Event()
         self._idle = asyncio.Event()
@@ -236,7 +239,12 @@ class Upstream:
 
     async def __aenter__(self) -> Self:
         context = None if self._tls is None else self._tls.context
-        self._server = await asyncio.start_server(self._serve, self._host, 0, ssl=context)
+        endpoint = socket.create_server((self._host, 0), backlog=100)
+        if self._narrow:
+            endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+        ahead = 1024 if self._narrow else 65536  # half of what is read before anybody asks for it
+        self._server = await asyncio.start_server(self._serve, sock=endpoint, ssl=context, limit=ahead)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -12,10 +12,13 @@ from tests.fakes.upstream import Behaviour, Seen, Upstream, respond
 class RoughUpstream:
     """Answers a path as it was told to last. What it saw may be read at any time."""
 
-    def __init__(self, paths: dict[str, Behaviour], server: Upstream, scheme: str) -> None:
+    def __init__(
+        self, paths: dict[str, Behaviour], server: Upstream, scheme: str, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._paths = paths
         self._server = server
         self._scheme = scheme
+        self._loop = loop
 
     @property
     def origin(self) -> str:
@@ -34,8 +37,23 @@ class RoughUpstream:
     def events(self) -> tuple[str, ...]:
         return tuple(self._server.events)
 
+    @property
+    def requests(self) -> list[Seen]:
+        return list(self._server.requests)
+
     def at(self, path: str, behaviour: Behaviour) -> None:
         self._paths[path] = behaviour
+
+    def hang_up(self) -> None:
+        """Half-close every open connection; the end is in the client's kernel when this returns."""
+        done = threading.Event()
+
+        def work() -> None:
+            self._server.hang_up()
+            done.set()
+
+        self._loop.call_soon_threadsafe(work)
+        assert done.wait(10)
 
     def seen(self, path: str) -> list[Seen]:
         """Requests at a path, whatever their query."""
@@ -44,10 +62,10 @@ class RoughUpstream:
 
 @contextmanager
 def misbehaving(
-    tls: ServerIdentity | None = None, *, behaviours: Mapping[str, Behaviour] | None = None
+    tls: ServerIdentity | None = None, *, behaviours: Mapping[str, Behaviour] | None = None, narrow: bool = False
 ) -> Iterator[RoughUpstream]:
     paths = dict(behaviours or {})
-    server = Upstream(respond(404, b"{}"), tls=tls, paths=paths)
+    server = Upstream(respond(404, b"{}"), tls=tls, paths=paths, narrow=narrow)
     serves, ended = threading.Event(), asyncio.Event()
 
     async def serve() -> None:
@@ -60,7 +78,7 @@ def misbehaving(
     thread.start()
     try:
         assert serves.wait(10), "the upstream did not start"
-        yield RoughUpstream(paths, server, "http" if tls is None else "https")
+        yield RoughUpstream(paths, server, "http" if tls is None else "https", loop)
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join(10)
