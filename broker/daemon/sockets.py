@@ -29,8 +29,9 @@ def inherited(environ: dict[str, str]) -> dict[str, socket.socket]:
     passed: dict[str, socket.socket] = {}
     for offset in range(int(count)):
         descriptor = FIRST_DESCRIPTOR + offset
-        os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional-only
         name = (named[offset] if offset < len(named) else "").removesuffix(".sock")
+        if name in passed:
+            raise StateError(f"two sockets were passed as {name!r}; see FileDescriptorName in the units")
         passed[name] = _checked(descriptor, name)
     return passed
 
@@ -38,6 +39,7 @@ def inherited(environ: dict[str, str]) -> dict[str, socket.socket]:
 def _checked(descriptor: int, name: str) -> socket.socket:
     """A listening Unix socket of a name that we know: anything else would open the broker to who knows whom."""
     try:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional-only
         endpoint = socket.socket(fileno=descriptor)
         listens = bool(endpoint.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
     except OSError as cause:

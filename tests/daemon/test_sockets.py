@@ -84,6 +84,21 @@ def test_a_descriptor_that_is_no_socket_is_refused(tmp_path: Path) -> None:
     assert "is no socket" in told["refused"]
 
 
+def test_more_descriptors_than_there_are_and_one_name_twice_are_refused(tmp_path: Path) -> None:
+    with listen(str(tmp_path / "a")) as agent, listen(str(tmp_path / "c")) as control:
+        more = activated(agent, control, count="999999999", names="agent:control:agent")
+        twice = activated(agent, control, names="agent:agent")
+
+    assert ("agent" in more["refused"], "two sockets" in twice["refused"]) == (True, True)
+
+
+def test_a_descriptor_that_is_not_open_is_refused(tmp_path: Path) -> None:
+    with listen(str(tmp_path / "a")) as agent:
+        told = activated(agent, count="2", names="agent:control")
+
+    assert "Bad file descriptor" in told["refused"]
+
+
 def test_a_socket_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
     before = os.umask(0)
