@@ -69,6 +69,7 @@ class Case:
     status: int | None = 200
     shown: str | None = None
     wait_s: int | None = None
+    complete: bool | None = None
     incomplete: tuple[str, ...] = ()
     warns: tuple[str, ...] = ()
     event: str = "remote.answered"
@@ -256,6 +257,8 @@ UNUSABLE = [
          then="hold", status=101, write=broken_write("framing")),
     wire("another protocol altogether", b"SSH-2.0-OpenSSH_9.6\r\n\r\n", status=None, event="transport.failed",
          read=broken("framing", "bounded"), write=broken_write("framing")),
+    wire("a body under HEAD", HEAD + b"content-length: 2\r\n\r\n{}", then="keep", status=None,
+         event="transport.failed", head=broken("framing", "bounded")),
     # What follows a 204 belongs to nobody: https://github.com/encode/httpx/issues/1474
     wire("a body under no content", b"HTTP/1.1 204 NC\r\ncontent-length: 2\r\n\r\n{}", then="keep", status=None,
          event="transport.failed", write=broken_write("framing")),
@@ -419,4 +422,23 @@ DECLARED = [
     document("a success that is none of the declared", b'{"id": "t-1"}', 203, write=doubtful("schema")),
     document("more than the operation takes", b'{"id": "' + b"x" * 2000 + b'"}', 201, read=broken("too_large"),
              write=doubtful("too_large", "applied")),
+]  # fmt: skip
+
+PART: Gist = ("partial", "incomplete", "never", "none")
+LISTED = [
+    document("all there is", b'[{"name": "n-2"}]', read=READ_OK, shown="body_json", complete=True),
+    document("something else than a list", b'{"items": []}', read=PART, shown="body_json",
+             incomplete=("COMPLETENESS_UNVERIFIED",)),
+    document("a list that goes on", b"[]", 200, ("link", '</told/more>; rel="next", </told/1>; rel="first"'),
+             read=("partial", "incomplete", "bounded", "none"), shown="body_json",
+             incomplete=("MORE_PAGES_AVAILABLE",)),
+    document("a list that goes on elsewhere", b"[]", 200, ("link", '<http://127.0.0.1:9/more>; rel="next"'),
+             read=PART, shown="body_json", incomplete=("MORE_PAGES_AVAILABLE",)),
+    document("half a list", b"[1,", read=broken("decoding"), incomplete=("SOURCE_UNAVAILABLE",)),
+    wire("a list that is cut", HEAD + b"content-length: 9\r\n\r\n[1,2]", read=broken("truncated", "bounded"),
+         incomplete=("OUTPUT_TRUNCATED",)),
+    Case(name="no list in time", answer=up.silence, status=None, event="deadline.expired", deadline=BRIEF,
+         read=lost("first_byte_timeout"), incomplete=("TIME_BUDGET_EXCEEDED",)),
+    status(503, "a source that is away", read=RETRY_READ, incomplete=("SOURCE_UNAVAILABLE",)),
+    status(403, "a list that may not be seen", read=("authorization_denied", "forbidden", "never", "none")),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ is refused without a byte; everything else may be asked again.
 import itertools
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from tests.live.rough_upstream import RoughUpstream, misbehaving
 from tests.live.service_answers import (
     DECLARED,
     EARLY,
+    LISTED,
     ODD,
     SEALED,
     STATUSES,
@@ -137,33 +138,31 @@ class World:
         self.numbers = itertools.count(1)
         self.left: dict[str, list[str]] = {}
 
-    def holds(self, agent: Agent, case: Case, method: str, expected: Gist, *, service: str) -> None:
+    def holds(
+        self, agent: Agent, case: Case, method: str, expected: Gist, *, service: str, operation: str | None = None
+    ) -> None:
         upstream = self.upstreams[service]
-        path, request = self._request(case, method, service)
+        path, request = self._request(case, method, service, operation)
         upstream.at(path, case.answer)
         first = agent.act(**request)
 
         assert expected == gist(first)
         self._answers(case, first)
         self.left[first["correlation_id"]] = ["dispatch.started", case.event, "action.result"]
-        self._repeats(agent, request, first, lambda: len(upstream.seen(path)))
+        self._repeats(agent, request, first, upstream, path)
 
-    def _request(self, case: Case, method: str, service: str) -> tuple[str, dict[str, Any]]:
+    def _request(self, case: Case, method: str, service: str, operation: str | None) -> tuple[str, dict[str, Any]]:
         number = next(self.numbers)
         path = f"/c{number}"
         request: dict[str, Any] = {"service": service, "method": method, "path": path}
-        if service == "told":
+        if operation is not None:
             args = {"id": path[1:]} | ({"name": "n-1"} if method == "POST" else {})
-            request = {
-                "service": service,
-                "operation": f"things.{'create' if method == 'POST' else 'get'}",
-                "args": args,
-            }
+            request = {"service": service, "operation": operation, "args": args}
         elif method == "POST":
             request["body"] = case.body
         if case.deadline is not None:
             request["deadline"] = case.deadline
-        return f"/{service}{path}", request
+        return f"/{service}{path}" + ("/list" if operation == "things.list" else ""), request
 
     def _answers(self, case: Case, envelope: dict[str, Any]) -> None:
         assert [] == breaches(envelope)
@@ -176,27 +175,30 @@ class World:
         assert case.status == answer.get("status")
         assert case.shown == next((key for key in ("body", "body_json", "body_b64") if key in answer), None)
         reasons = (envelope["completeness"] or {}).get("incomplete_reasons", [])
+        assert (False if case.incomplete else case.complete) == (envelope["completeness"] or {}).get("complete")
         assert list(case.incomplete) == [reason["code"] for reason in reasons]
         assert list(case.warns) == [warning["code"] for warning in envelope["warnings"]]
         assert "canary-" not in json.dumps(envelope)
 
     def _repeats(
-        self, agent: Agent, request: dict[str, Any], first: dict[str, Any], requests: Callable[[], int]
+        self, agent: Agent, request: dict[str, Any], first: dict[str, Any], upstream: RoughUpstream, path: str
     ) -> None:
         """Once at the upstream so far; a doubt is kept and its repeat refused, and all else may be asked again."""
-        assert 1 == requests()
+        assert 1 == len(upstream.seen(path))
         is_broken = first["category"] == "malformed_response" and first["retry"] == "reconcile_first"
         is_open = first["category"] != "partial" and first["remote_effect"] == "unknown"
         assert (is_broken or is_open) == (first["correlation_id"] in in_doubt(self.house))
+        before = upstream.accepted, upstream.bytes_received
         again = agent.act(**request)
         if is_broken or is_open:
             assert REFUSED == gist(again)
+            assert before == (upstream.accepted, upstream.bytes_received)
             assert first["correlation_id"] == again["previous_correlation_id"]
             assert f"doorward reconcile {first['correlation_id']}" == again["next"]["command"]
-            assert 1 == requests()
+            assert 1 == len(upstream.seen(path))
         else:
             assert gist(first)[:2] == gist(again)[:2]
-            assert 2 == requests()
+            assert 2 == len(upstream.seen(path))
 
 
 def closed_port() -> str:
@@ -298,7 +300,15 @@ def test_a_stream_that_is_cut_under_tls_is_whole_only_where_something_tells_its_
 def test_an_operation_is_held_to_what_it_declares(
     world: World, agent: Agent, case: Case, method: str, expected: Gist
 ) -> None:
-    world.holds(agent, case, method, expected, service="told")
+    operation = "things.create" if method == "POST" else "things.get"
+    world.holds(agent, case, method, expected, service="told", operation=operation)
+
+
+@each(LISTED)
+def test_a_list_is_whole_only_where_the_operation_says_how_one_can_tell(
+    world: World, agent: Agent, case: Case, method: str, expected: Gist
+) -> None:
+    world.holds(agent, case, method, expected, service="told", operation="things.list")
 
 
 @pytest.mark.parametrize(
