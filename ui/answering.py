@@ -75,9 +75,6 @@ class Barred:
     denying: str | None
 
 
-FREE = Barred(approving=None, denying=None)
-
-
 @dataclass(slots=True, kw_only=True)
 class Answering:
     """The state of the answer to one card. Restarted for every card and every change of it."""

@@ -87,7 +87,6 @@ class Drawn:
 
     rows: tuple[Row, ...]
     scroll: int
-    scroll_most: int
     page: int
     must: frozenset[int]
     visible: frozenset[int]
@@ -122,7 +121,6 @@ def card_rows(sight: Sight, paper: Paper, width: int, height: int) -> Drawn:
     return Drawn(
         rows=tuple(cut),
         scroll=scroll,
-        scroll_most=most,
         page=middle,
         must=must,
         visible=visible,

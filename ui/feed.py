@@ -112,7 +112,7 @@ class ControlFeed:
                     self._connected(client)
                     tries = 0
                     self._follow(client, stream)
-            except (ClientError, ApproverError) as cause:
+            except ClientError as cause:
                 if self._stopping.is_set():
                     return
                 tries += 1
@@ -194,7 +194,7 @@ class ControlFeed:
                     self._tell(NotDone(task=task, code="", problem="the approver key is locked in this window: u"))
                 except Refused as refused:
                     self._not_done(task, refused.code, str(refused))
-                except (ClientError, ApproverError, KdfError, ValueError) as cause:
+                except (ClientError, KdfError, ValueError) as cause:
                     client.close()
                     self._not_done(task, "", _in_words(task, cause))
 
@@ -244,7 +244,7 @@ class ControlFeed:
             case Trust(digest=digest, counter=counter):
                 client.trust_policy(digest, counter, self._held_key())
                 return "the new policy is in force"
-            case Settle(correlation_id=correlation_id, as_=outcome, reason=reason):
+            case Settle(correlation_id=correlation_id, outcome=outcome, reason=reason):
                 client.settle(correlation_id, outcome, reason, self._held_key())
                 return "settled by your word"
             case ReadBack(correlation_id=correlation_id):

@@ -69,11 +69,6 @@ class Listing(Generic[Item]):
         if self.filtering:
             self.filter = (self.filter + "".join(one for one in text if one.isprintable()))[:FILTER_LIMIT]
 
-    def move(self, by: int, items: Sequence[Item]) -> None:
-        shown = self.matching(items)
-        if shown:
-            self.focus = self.same(shown[min(max(self._at(shown) + by, 0), len(shown) - 1)])
-
     def rows(self, items: Sequence[Item], draw: Callable[[Item], Row], paper: Paper, height: int) -> list[Row]:
         """Exactly `height` rows; the first column is the focus mark's."""
         shown = self.matching(items)

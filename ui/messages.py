@@ -77,7 +77,7 @@ class Trust:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
     correlation_id: str
-    as_: str  # applied | not_applied
+    outcome: str  # applied | not_applied
     reason: str
 
 

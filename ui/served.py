@@ -21,7 +21,6 @@ class Status:
     vault_term: int = 0
     kdf: JsonValue = None
     policy_digest: str | None = None
-    policy_counter: int = 0
     policy_pending: bool = False
     audit_seq: int = 0
     audit_anchored: bool = False
@@ -171,7 +170,6 @@ def status(value: JsonValue) -> Status:
         vault_term=vault.number("term"),
         kdf=vault.value("kdf"),
         policy_digest=policy.text_or_none("digest"),
-        policy_counter=policy.number("counter"),
         policy_pending=policy.flag("pending"),
         audit_seq=audit.number("seq"),
         audit_anchored=audit.flag("anchored"),

@@ -17,8 +17,6 @@ class ChangeRow:
     subject: str
     was: str
     becomes: str
-    file: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +79,6 @@ def _change(part: Fields) -> ChangeRow:
         subject=part.text("subject"),
         was=part.text("was"),
         becomes=part.text("becomes"),
-        file=part.text("file"),
-        line=part.number("line"),
     )
 
 

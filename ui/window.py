@@ -45,7 +45,6 @@ IDLE_S = 30.0
 REFRESH_S = 2.0
 APPROVALS = 1
 _LIVE = {"Activity"}
-_TOLD_BY_STATUS = {"Audit"}  # asking again at each status would never end
 _TOLD_BY_STATUS = {"Audit"}  # reading it again would bring the next status, and so on without end
 
 

@@ -39,7 +39,6 @@ class World:
     card: Served | None = None
     card_fault: CardFault | None = None
     approver: bool = False
-    approver_problem: str = ""
     notice: str = ""
     sessions: tuple[SessionRow, ...] = ()
     grants: tuple[GrantRow, ...] = ()
@@ -84,8 +83,8 @@ def fold(world: World, news: News, now_ms: int) -> World:
             return replace(world, notice=problem)
         case Done(words=words):
             return replace(world, notice=words)
-        case ApproverNews(ready=ready, problem=problem):
-            return replace(world, approver=ready, approver_problem=problem)
+        case ApproverNews(ready=ready):
+            return replace(world, approver=ready)
         case SessionsNews(sessions=sessions, grants=grants):
             return replace(world, sessions=sessions, grants=grants)
         case CredentialsNews(credentials=credentials):

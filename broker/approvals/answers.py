@@ -32,7 +32,6 @@ class Answer:
     choice: str | None = None
     confirm: str | None = None
     reason: str | None = None
-    end_session: bool = False
     statement: Mapping[str, JsonValue] | None = None
     signature: bytes | None = None
 

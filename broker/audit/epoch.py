@@ -13,12 +13,10 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from broker.audit.disk import Disk, read_private_file, sync_directory, write_durably
 from broker.audit.faults import AuditError
 from broker.audit.payload import LOG_ID_BYTES, Endorser
-from broker.core.secret import Secret
 
 _SEED_FILE = re.compile(r"\d{10}\.seed")
 _SEED_OR_DRAFT = re.compile(r"\d{10}\.seed|\.\d{10}\.seed\.new")
@@ -54,10 +52,6 @@ def signature_holds(public: bytes, signature: bytes, message: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
-
-
-def public_of_x25519(private: Secret) -> bytes:
-    return X25519PrivateKey.from_private_bytes(private.reveal()).public_key().public_bytes_raw()
 
 
 def endorsement_message(

@@ -21,7 +21,6 @@ from broker.core.chain import (
 MAGIC = b"doorward/audit/1"
 LOG_ID_BYTES = 8
 KEY_BYTES = 32
-SEALED_BYTES = 112
 MAX_HEAD_BYTES = HEADER_BYTES + SEGMENT_FIXED_BYTES + 65 * HASH_BYTES  # no SEGMENT record is longer
 NO_SEQ = (1 << 64) - 1
 

@@ -37,7 +37,6 @@ EXIT_CODES = {
     VerdictName.EMPTY_OR_MISSING: 50,
     VerdictName.UNREADABLE: 51,
 }
-WHOLE = frozenset({VerdictName.OK, VerdictName.OK_UNANCHORED})
 TORN = frozenset({VerdictName.TORN_TAIL, VerdictName.TORN_OR_TAMPERED})
 
 

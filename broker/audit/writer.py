@@ -81,7 +81,6 @@ class AuditWriter:
         self._head = (opened.appender.seq - 1, opened.appender.head.hex())
         self._poison: str | None = None
         self._closing = False
-        self._closed = False
         self._gate = threading.Lock()  # orders queueing, working and closing
         self._work = threading.Lock()  # whoever holds it may use the appender
         self._outstanding = 0  # tasks queued or being worked on

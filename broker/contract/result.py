@@ -5,7 +5,7 @@ The public specification is schemas/result.json; tests hold both together.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from broker.contract.reasons import (
     CODES,
@@ -225,9 +225,6 @@ class Envelope:
     @property
     def next_action(self) -> NextAction:
         return next_action(self.category, self.retry)
-
-    def with_gate(self, gate: GateReport) -> "Envelope":
-        return replace(self, gate=gate)
 
     def to_json(self) -> dict[str, JsonValue]:
         return {

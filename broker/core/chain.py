@@ -17,7 +17,6 @@ HASH_BYTES = 32
 SIGNATURE_BYTES = 64
 MIN_BODY = 16
 MAX_BODY = 1 << 20
-MAX_RECORD_BYTES = LENGTH_BYTES + MAX_BODY + HASH_BYTES
 MAX_GROUP_BYTES = 4 << 20  # one group commit; also the most that a torn tail can hold
 MAX_SEQ = (1 << 63) - 1
 

@@ -9,9 +9,7 @@ import re
 import stat
 from pathlib import Path
 
-from broker.policyfiles.files import PolicyError, PolicyFile, policy_digest
-
-__all__ = ["policy_digest", "read_directory"]
+from broker.policyfiles.files import PolicyError, PolicyFile
 
 MAX_FILE_BYTES = 262_144
 MAX_FILES = 64

@@ -24,7 +24,6 @@ class ControlSession:
     """A process that proved to hold an approver key."""
 
     key_id: str
-    opened_at_s: float
     pidfd: int
 
 
@@ -64,7 +63,7 @@ class Challenges:
         """From now on this process may read what is sealed. The descriptor stays the caller's."""
         self.close(process)
         held = os.dup(pidfd)
-        self._sessions[process] = ControlSession(key_id=key_id, opened_at_s=self._monotonic_s(), pidfd=held)
+        self._sessions[process] = ControlSession(key_id=key_id, pidfd=held)
         self._forget_dead()
         while len(self._sessions) > SESSIONS_MAX:
             self.close(next(iter(self._sessions)))

@@ -250,10 +250,6 @@ class SessionRegistry:
                 dropped += 1
         return dropped
 
-    def anchor_pid(self, session_id: str) -> int | None:
-        session = self._by_id.get(session_id)
-        return None if session is None else session.anchor.pid
-
     def pidfd(self, session_id: str) -> int | None:
         session = self._by_id.get(session_id)
         return None if session is None else session.pidfd

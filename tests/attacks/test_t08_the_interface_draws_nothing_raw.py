@@ -171,7 +171,7 @@ def test_lists_draw_nothing_raw(text: str) -> None:
         PolicyNews(
             facts=PolicyFacts(
                 digest="sha256:00", counter=1, files=(text,), rules=1, services=((text, text, text, False),),
-                changes=(ChangeRow(direction=text, subject=text, was=text, becomes=text, file=text, line=1),),
+                changes=(ChangeRow(direction=text, subject=text, was=text, becomes=text),),
                 faults=(FaultRow(file=text, line=1, key=text, problem=text, expected=text),),
             )
         ),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from broker.contract.reasons import (
@@ -191,9 +193,9 @@ def test_a_warning_lists_fields_only_where_there_are_some() -> None:
     assert [{"name": "email", "why": "no_access"}] == full.to_json()["fields"]
 
 
-def test_a_report_of_the_gates_can_be_put_in_place_later() -> None:
+def test_a_report_of_the_gates_is_told_whole() -> None:
     gate = GateReport(vault=VaultState.READY, call=GateState.GRANTED, rules=("r1",), policy="sha256:" + "0" * 64)
-    answer = envelope().with_gate(gate)
+    answer = replace(envelope(), gate=gate)
 
     assert gate.to_json() == answer.to_json()["gate"]
     assert ScrubReport().to_json() == answer.to_json()["scrub"]

@@ -1,6 +1,5 @@
 import json
 import time
-from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -103,11 +102,6 @@ def test_an_unterminated_string_is_not_scanned_again_and_again() -> None:
 
 def test_a_caller_without_a_depth_limit_still_gets_a_refusal() -> None:
     assert "nested deeper" in refusal(b"[" * 200_000, max_depth=1_000_000)
-
-
-def test_numbers_can_be_read_exactly() -> None:
-    assert Decimal("0.1") == parse_json(b"0.1", parse_float=Decimal)  # type: ignore[arg-type]  # a Decimal is a number too
-    assert parse_json(b'["\\u00e4", 0.10]', parse_float=Decimal) == ["ä", Decimal("0.10")]  # type: ignore[arg-type]
 
 
 def test_an_object_is_asked_for_where_one_is_needed() -> None:

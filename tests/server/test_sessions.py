@@ -319,7 +319,6 @@ async def test_nobody_is_muted_who_is_not_there(hall: Hall) -> None:
     assert not hall.registry.mute("se_none", "why")
     assert not hall.registry.unmute("se_none")
     assert hall.registry.pidfd("se_none") is None
-    assert hall.registry.anchor_pid("se_none") is None
 
 
 async def test_mutes_are_remembered_within_bounds(
@@ -363,7 +362,7 @@ async def test_calls_and_denials_are_counted(hall: Hall, listener: socket.socket
         found = hall.registry.find(caller_of(child))
         assert found is not None
         assert (2, 1) == (found.calls, found.denied)
-        assert child.pid == hall.registry.anchor_pid(view.id)
+        assert child.pid == view.anchor_pid
 
 
 async def test_a_grant_for_nobody_is_made_for_nobody(hall: Hall, listener: socket.socket) -> None:

@@ -21,7 +21,6 @@ READY = Status(
     vault_state="ready",
     vault_term=12,
     policy_digest="sha256:3f9c21ab" + "0" * 56,
-    policy_counter=17,
     audit_seq=4211,
     audit_anchored=True,
 )

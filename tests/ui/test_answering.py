@@ -1,9 +1,10 @@
 import pytest
 
-from ui.answering import FREE, REASONS, Answering, Approve, Barred, Deny, Key, Mode, Terms
+from ui.answering import REASONS, Answering, Approve, Barred, Deny, Key, Mode, Terms
 
 CALM = Terms(typed_word=None, session_offered=True)
 GRAVE = Terms(typed_word="1290", session_offered=False)
+FREE = Barred(approving=None, denying=None)
 
 
 class Hand:

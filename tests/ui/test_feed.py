@@ -246,7 +246,9 @@ def test_trust_and_settlement_are_signed(server: ControlServer, ear: Ear) -> Non
     new = "sha256:b7d0412e" + "1" * 56
 
     assert "the new policy is in force" == ear.ask(Trust(digest=new, counter=18), Done).words
-    assert "settled by your word" == ear.ask(Settle(correlation_id="op_1", as_="applied", reason="looked"), Done).words
+    assert (
+        "settled by your word" == ear.ask(Settle(correlation_id="op_1", outcome="applied", reason="looked"), Done).words
+    )
     assert {"correlation_id": "op_1", "as": "applied", "reason": "looked"} == server.decisions[1]["statement"]["params"]
 
 

@@ -66,9 +66,7 @@ POLICY = PolicyFacts(
 
 
 def change(direction: str, subject: str) -> ChangeRow:
-    return ChangeRow(
-        direction=direction, subject=subject, was="ask each", becomes="session", file="github.toml", line=31
-    )
+    return ChangeRow(direction=direction, subject=subject, was="ask each", becomes="session")
 
 
 def pending(*changes: ChangeRow, faults: tuple[FaultRow, ...] = ()) -> PolicyFacts:
@@ -161,7 +159,7 @@ def test_settling_takes_a_choice_a_reason_and_a_y() -> None:
     assert [] == scene.feed.done(Settle)
 
     scene.press("y")
-    assert [Settle(correlation_id="op_0193a1b2c3d4", as_="not_applied", reason="looked")] == scene.feed.done(Settle)
+    assert [Settle(correlation_id="op_0193a1b2c3d4", outcome="not_applied", reason="looked")] == scene.feed.done(Settle)
 
 
 @pytest.mark.parametrize("keys", [("t", "3", "enter", "y"), ("t", "1", "enter", "y"), ("t", "1", "x", "escape", "y")])

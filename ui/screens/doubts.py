@@ -73,7 +73,7 @@ class Doubts:
             self._outcome = key.name if key.name in _OUTCOMES else None
         elif key.name == "enter" and self._reason.strip():
             wire, spoken = _OUTCOMES[self._outcome]
-            task = Settle(correlation_id=self._settling, as_=wire, reason=self._reason.strip())
+            task = Settle(correlation_id=self._settling, outcome=wire, reason=self._reason.strip())
             self._settling = None
             return (AskFirst(question=f"Sign that it was {spoken}?", task=task),)
         elif key.name in {"backspace", "ctrl+h"}:

@@ -17,7 +17,6 @@ from ui.world import World
 
 WORD_DIGITS = 4
 ARMING_S = 1.5
-ANSWER_ROWS = 5
 _ORDER = {"loosens": 0, "new_reach": 1, "tightens": 2}
 
 

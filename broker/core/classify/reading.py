@@ -4,7 +4,6 @@ UTF-8 alone, a byte-order mark noted and left out, JSON without NaN, infinities 
 Whatever can't be read so has no value; whether that matters is for the steps to say.
 """
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -54,7 +53,7 @@ def read_bytes(body: bytes, *, media: str | None, charset: str = "") -> Reading:
     if media is None or not is_json(media):
         return Reading(media=media, text=text, had_bom=had_bom, has_body=True)
     try:
-        value = parse_json(plain, max_values=VALUES_MAX, parse_float=_finite)
+        value = parse_json(plain, max_values=VALUES_MAX)
     except WireError as cause:
         return Reading(media=media, text=text, had_bom=had_bom, broken=str(cause), has_body=True)
     return Reading(media=media, json=value, has_json=True, text=text, had_bom=had_bom, has_body=True)
@@ -84,10 +83,3 @@ def _text_of(body: bytes, charset: str) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if _UNPRINTABLE.search(text) else text
-
-
-def _finite(spelling: str) -> float:
-    value = float(spelling)
-    if math.isinf(value):
-        raise WireError("a number is too large")
-    return value
