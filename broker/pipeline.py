@@ -136,6 +136,8 @@ class Pipeline:
         if isinstance(decision, Deny):
             return Stop(trail=trail, frame=frame, gate=gate, refusal=refusals.denied(decision, frozen))
         unfit = self.unfit(frozen)
+        if unfit is None and not self._sessions.within_rate(decision.rules, policy.limits.requests_per_minute):
+            unfit = refusals.over_rate()
         if unfit is not None:
             return Stop(trail=trail, frame=frame, gate=gate, refusal=unfit)
         return Named(

@@ -115,6 +115,10 @@ class Sessions(Protocol):
         """Whether the anchor has executed nothing since the caller was identified."""
         ...
 
+    def within_rate(self, rules: tuple[str, ...], per_minute: int) -> bool:
+        """Count one request under these rules; False where one of them has had its number for this minute."""
+        ...
+
     def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
         """Count one use of a grant that covers the request; False where there is none."""
         ...

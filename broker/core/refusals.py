@@ -113,6 +113,14 @@ def local_limit() -> Refusal:
     )
 
 
+def over_rate() -> Refusal:
+    return _unavailable(
+        "local_limit",
+        "The policy's number of requests a minute is used up for this rule; nothing was sent. Ask later.",
+        retry_after_s=30,
+    )
+
+
 def shutting_down() -> Refusal:
     return _unavailable("shutting_down", "The broker is stopping; nothing was sent.", retry_after_s=10)
 

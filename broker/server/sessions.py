@@ -24,6 +24,7 @@ from broker.core.policy.model import Ask
 from broker.core.refusals import Refusal
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource, SessionView
 from broker.server.peer import alive, open_process, run_of
+from broker.server.rates import Rates
 
 ProcessKey: TypeAlias = tuple[int, int, int]
 SESSIONS_MAX = 4096
@@ -75,6 +76,7 @@ class SessionRegistry:
         self._audit = audit
         self._clock = clock
         self._policies = policies
+        self._rates = Rates(monotonic_s=clock.monotonic_s)
         self._ended = ended
         self._changed = changed
         self._by_id: dict[str, Session] = {}
@@ -140,6 +142,9 @@ class SessionRegistry:
 
     def exe_unchanged(self, caller: Caller) -> bool:
         return run_of(caller.anchor.pid) == caller.anchor_process.run
+
+    def within_rate(self, rules: tuple[str, ...], per_minute: int) -> bool:
+        return self._rates.take(rules, per_minute)
 
     def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
         session = self._by_id.get(under.session_id)

@@ -31,6 +31,7 @@ class MemorySessions:
         self.sessions: dict[str, Held] = {}
         self.gone: set[str] = set()  # anchors whose process has exited
         self.changed: set[str] = set()  # anchors whose process runs another program by now
+        self.over_rate = False
         self._policies = policies
         self._clock = clock
 
@@ -53,6 +54,11 @@ class MemorySessions:
             label=None,
             muted=held.muted,
         )
+
+    def within_rate(self, rules: tuple[str, ...], per_minute: int) -> bool:
+        assert rules, "something that a rule lets through names it"
+        assert per_minute > 0
+        return not self.over_rate
 
     def of(self, caller: Caller) -> Held | None:
         return next((held for held in self.sessions.values() if held.caller.anchor == caller.anchor), None)

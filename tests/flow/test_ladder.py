@@ -319,3 +319,12 @@ async def test_nobody_is_asked_about_a_request_that_a_freeze_has_overtaken() -> 
 
     assert gist(await flow.ask(market.CREATE)) == ("broker_unavailable", "frozen", "after_human", "none")
     assert [] == flow.desk.cards
+
+
+async def test_a_rule_that_had_its_requests_for_this_minute_sends_and_asks_nothing() -> None:
+    flow = Flow()
+    flow.sessions.over_rate = True
+    envelope = await flow.ask(market.READ)
+
+    assert gist(envelope) == ("broker_unavailable", "local_limit", "after_delay", "none")
+    assert [] == flow.executor.permits

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from broker.contract.reasons import ApprovalRule, Effect
+from broker.core.effects import METHODS
 from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.keys import AGENT, LIMITS, RULE
 from broker.core.policy.match import fits
@@ -11,7 +12,6 @@ from broker.core.policy.table import Table
 
 NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
 NAME_SHAPE = "lower-case letters, digits, hyphens and underscores, at most 64"
-METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 SCOPES = ("rule", "service", "operation")
 _GLOB = r"[A-Za-z0-9_.*-]{1,128}"
 _GLOB_SHAPE = "a name, in which * stands for any run of characters"
@@ -21,7 +21,7 @@ _PATH_SHAPE = "a path below base_url as it reads decoded; a segment is a literal
 _LIMIT_RANGES = {
     "prompts_per_minute": (1, 600),
     "pending_cards": (1, 1000),
-    "requests_per_minute": (1, 100_000),
+    "requests_per_minute": (1, 1_000_000),
     "max_uses": (1, 100_000),
     "max_age_s": (1, 604_800),
     "body_bytes": (1024, 262_144),
