@@ -18,7 +18,8 @@ from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import approval
 from broker.core.approval import Happening
-from broker.core.card import SessionFacts, Setting, card_digest, draw, effect_word
+from broker.core.card import SessionFacts, Setting, card_digest, draw
+from broker.core.effects import effect_word
 from broker.core.events import AuditEvent, EventName
 from broker.ports import Approved, AuditLog, AuditUnwritable, Clock, Declined, Joined, Question
 
@@ -342,7 +343,7 @@ def _row(waiting: Waiting) -> dict[str, JsonValue]:
         "expires_at": _rfc3339(expires),
         "created_at_ms": created,
         "expires_at_ms": expires,
-        "effect": effect_word(question.frozen),
+        "effect": effect_word(question.frozen.effect, destructive=question.frozen.destructive),
         "operation": question.frozen.operation,
         "target": f"{question.frozen.method} {question.frozen.url}",
         "agent": question.caller.agent,

@@ -18,8 +18,6 @@ from broker.client.faults import NotRunning
 from broker.client.hardening import harden
 from broker.contract.exits import EXIT_CODES, FAULTS_FOUND, USAGE
 from broker.contract.neutralise import visible
-from broker.contract.wire import JsonValue
-from broker.core.policy.faults import Fault
 from broker.policyfiles import PolicyError, PolicyFile
 from broker.policyfiles.check import check
 from broker.policyfiles.directory import read_directory
@@ -100,12 +98,8 @@ def _check(options: Namespace) -> int:
     except PolicyError as cause:
         faults = cause.faults
         lines = [visible(str(fault)) for fault in faults] or [visible(str(cause))]
-        value: dict[str, JsonValue] = {
-            "faults": [_json(fault) for fault in faults],
-            "warnings": [],
-            "message": str(cause),
-        }
-        show(value, lines, as_json=options.json)
+        told = [fault.to_json() for fault in faults]
+        show({"faults": told, "warnings": [], "message": str(cause)}, lines, as_json=options.json)
         return FAULTS_FOUND
     lines = [visible(str(fault)) for fault in report.faults]
     lines += [f"warning: {visible(str(warning))}" for warning in report.warnings]
@@ -113,7 +107,10 @@ def _check(options: Namespace) -> int:
     found = counted(len(report.faults), "fault"), counted(len(report.warnings), "warning"), counted(rules, "rule")
     lines.append(", ".join(found))
     show(
-        {"faults": [_json(fault) for fault in report.faults], "warnings": [_json(fault) for fault in report.warnings]},
+        {
+            "faults": [fault.to_json() for fault in report.faults],
+            "warnings": [fault.to_json() for fault in report.warnings],
+        },
         lines,
         as_json=options.json,
     )
@@ -139,16 +136,6 @@ def _files(paths: list[Path]) -> list[PolicyFile]:
         except OSError as cause:
             raise PolicyError(f"{path}: can't be read: {cause.strerror}") from None
     return out
-
-
-def _json(fault: Fault) -> dict[str, JsonValue]:
-    return {
-        "file": fault.file,
-        "line": fault.line,
-        "key": fault.key,
-        "problem": fault.problem,
-        "expected": fault.expected,
-    }
 
 
 def _trust(options: Namespace) -> int:

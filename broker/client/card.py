@@ -170,19 +170,19 @@ def parse_card(value: JsonValue) -> Card:
         headers=_headers(exact),
         typed_word=top.text_or_none("typed_word"),
     )
-    exact.close()
     top.close()
     return card
 
 
 class _Fields:
-    """Typed reading of one object; `close` refuses what nobody read."""
+    """Typed reading of one object; `close` refuses what nobody read, in it and in its parts."""
 
     def __init__(self, value: JsonValue, where: str) -> None:
         if not isinstance(value, dict):
             raise Broken(f"the daemon's card is not readable: {where} is no object")
         self._left: dict[str, JsonValue] = dict(value)
         self._where = where
+        self._parts: list[_Fields] = []
 
     def _take(self, name: str) -> JsonValue:
         if name not in self._left:
@@ -237,66 +237,63 @@ class _Fields:
         raise self._fault(name, "a list of texts")
 
     def part(self, name: str) -> "_Fields":
-        return _Fields(self._take(name), f"{self._where}.{name}")
+        return self._below(self._take(name), name)
 
     def parts(self, name: str) -> list["_Fields"]:
-        return [_Fields(item, f"{self._where}.{name}") for item in self.items(name)]
+        return [self._below(item, name) for item in self.items(name)]
+
+    def _below(self, value: JsonValue, name: str) -> "_Fields":
+        part = _Fields(value, f"{self._where}.{name}")
+        self._parts.append(part)
+        return part
 
     def close(self) -> None:
+        for part in self._parts:
+            part.close()
         if self._left:
             odd = ", ".join(sorted(self._left))
             raise Broken(f"the card says more than this client can show ({self._where}: {odd}): update doorward")
 
 
 def _summary(part: _Fields) -> Summary:
-    out = Summary(
+    return Summary(
         effect=part.text("effect"),
         service=part.text("service"),
         operation=part.text("operation"),
         identifies=part.text("identifies"),
         targets=part.integer("targets"),
     )
-    part.close()
-    return out
 
 
 def _target(part: _Fields) -> Target:
-    out = Target(method=part.text("method"), url=part.text("url"), plain_http=part.flag("plain_http"))
-    part.close()
-    return out
+    return Target(method=part.text("method"), url=part.text("url"), plain_http=part.flag("plain_http"))
 
 
 def _evidence(part: _Fields) -> EvidenceNeed:
     items = part.items("items")
-    out = EvidenceNeed(
+    return EvidenceNeed(
         needed=part.flag("needed"),
         state=part.text("state"),
         items=tuple(item if isinstance(item, dict) else {"item": item} for item in items),
     )
-    part.close()
-    return out
 
 
 def _attempt(part: _Fields) -> EarlierAttempt:
-    out = EarlierAttempt(
+    return EarlierAttempt(
         correlation_id=part.text("correlation_id"),
         sent_at_ms=part.integer("sent_at_ms"),
         summary=part.text("summary"),
         agent=part.text("agent"),
         same_session=part.flag("same_session"),
     )
-    part.close()
-    return out
 
 
 def _link(part: _Fields) -> Link:
-    out = Link(pid=part.integer("pid"), name=part.text("name"), anchors=part.flag("anchors"))
-    part.close()
-    return out
+    return Link(pid=part.integer("pid"), name=part.text("name"), anchors=part.flag("anchors"))
 
 
 def _who(part: _Fields) -> Who:
-    out = Who(
+    return Who(
         agent=part.text("agent"),
         identified=part.flag("identified"),
         interpreter=part.flag("interpreter"),
@@ -313,12 +310,10 @@ def _who(part: _Fields) -> Who:
         label=part.text_or_none("label"),
         says=part.text_or_none("says"),
     )
-    part.close()
-    return out
 
 
 def _why(part: _Fields) -> Why:
-    out = Why(
+    return Why(
         rule=part.text("rule"),
         reason=part.text("reason"),
         gate=part.text("gate"),
@@ -327,19 +322,15 @@ def _why(part: _Fields) -> Why:
         file=part.text_or_none("file"),
         line=part.integer_or_none("line"),
     )
-    part.close()
-    return out
 
 
 def _uses(part: _Fields) -> Uses:
-    out = Uses(credential=part.text_or_none("credential"), version=part.integer_or_none("version"))
-    part.close()
-    return out
+    return Uses(credential=part.text_or_none("credential"), version=part.integer_or_none("version"))
 
 
 def _yes(part: _Fields) -> Yes:
     offer = part.part("session")
-    out = Yes(
+    return Yes(
         once=part.text("once"),
         undo=part.flag("undo"),
         session=SessionOffer(
@@ -351,21 +342,16 @@ def _yes(part: _Fields) -> Yes:
             why_not=offer.text_or_none("why_not"),
         ),
     )
-    offer.close()
-    part.close()
-    return out
 
 
 def _body(part: _Fields) -> Body:
-    out = Body(
+    return Body(
         size_bytes=part.integer("bytes"),
         sha256=part.text_or_none("sha256"),
         media=part.text_or_none("media"),
         text=part.text_or_none("text"),
         cut=part.flag("cut"),
     )
-    part.close()
-    return out
 
 
 def _headers(exact: _Fields) -> tuple[tuple[str, str], ...]:

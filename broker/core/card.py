@@ -8,8 +8,8 @@ import hashlib
 from codecs import getincrementaldecoder
 from dataclasses import dataclass
 
-from broker.contract.reasons import Effect
 from broker.contract.wire import JsonObject, JsonValue, digest
+from broker.core.effects import effect_word
 from broker.core.frozen import FrozenRequest
 from broker.core.grants import allowance
 from broker.core.identity import UNIDENTIFIED, Caller, may_anchor
@@ -91,12 +91,6 @@ def draw(
     }
 
 
-def effect_word(frozen: FrozenRequest) -> str:
-    if frozen.destructive:
-        return "DELETE"
-    return {Effect.READ: "READ", Effect.WRITE: "WRITE", Effect.EXEC: "RUN"}[frozen.effect]
-
-
 def typed_word(frozen: FrozenRequest, *, in_doubt: bool) -> str | None:
     """The word a human types where a key is not enough: the last of the target, or of the digest if that is odd."""
     if not (frozen.destructive or in_doubt):
@@ -110,7 +104,7 @@ def typed_word(frozen: FrozenRequest, *, in_doubt: bool) -> str | None:
 
 def _summary(frozen: FrozenRequest) -> JsonObject:
     return {
-        "effect": effect_word(frozen),
+        "effect": effect_word(frozen.effect, destructive=frozen.destructive),
         "service": frozen.service.name,
         "operation": frozen.operation.removeprefix(f"{frozen.service.name}."),
         "identifies": frozen.identifies,

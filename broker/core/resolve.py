@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from broker.contract.reasons import Effect
 from broker.contract.wire import JsonValue
 from broker.core.arguments import (
     ArgumentError,
@@ -23,14 +22,13 @@ from broker.core.arguments import (
     text_of,
     with_body,
 )
+from broker.core.effects import METHODS, READING, effect_of, is_destructive
 from broker.core.frozen import Deadlines, FrozenRequest
 from broker.core.policy.model import Operation, Policy, Service
 from broker.core.policy.template import Template, TemplateError, arguments_in, path_with, template_of
 from broker.core.request_headers import HeaderError, checked_headers, merged_headers
 from broker.core.urls import CanonicalUrl, UrlError, canonical_url, read_loosely, segments_of
 
-METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -255,9 +253,8 @@ def _refuse_beside(policy: Policy, service: Service, url: CanonicalUrl) -> None:
 def _frozen(ask: HttpAsk, target: _Target) -> FrozenRequest:
     service, declared, url = target.service, target.declared, target.url
     agent_headers = checked_headers(ask.headers)
-    reads = target.method in READING
-    effect = declared.effect if declared else (Effect.READ if reads else Effect.WRITE)
-    destructive = declared.destructive if declared else target.method == "DELETE"
+    effect = declared.effect if declared else effect_of(target.method)
+    destructive = declared.destructive if declared else is_destructive(target.method)
     return FrozenRequest(
         service=service,
         operation=f"{service.name}.{declared.name if declared else target.method}",

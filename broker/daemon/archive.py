@@ -19,7 +19,7 @@ from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.explain import explain
 from broker.core.policy.model import AgentProgram
 from broker.core.resolve import Invalid, resolve
-from broker.daemon.credentials import Credentials, optional
+from broker.daemon.credentials import Credentials
 from broker.operations.ledger import LedgerError
 from broker.operations.reconcile import settled_by_human
 from broker.server.agent_routes import new_correlation_id
@@ -27,7 +27,7 @@ from broker.server.faults import ControlError
 from broker.server.office import Signed
 from broker.server.peer import nobody_behind
 from broker.server.runs import Overloaded, Stopping
-from broker.server.shapes import http_ask
+from broker.server.shapes import http_ask, text_or_none
 from broker.vault import Opened, QuarantineReason, TrustedPolicy, verify
 
 SCAN_MAX = 2_000_000
@@ -150,7 +150,7 @@ class Archive(Credentials):
             raise ControlError("unknown", "There is no such operation. See: doorward operations list")
         if attempt.state is not AttemptState.IN_DOUBT:
             raise ControlError("settled", "This operation is not in doubt (any more).")
-        correlation_id, reason = new_correlation_id(self._now()), optional(signed.params, "reason")
+        correlation_id, reason = new_correlation_id(self._now()), text_or_none(signed.params, "reason")
         settlement = settled_by_human(attempt, correlation_id=correlation_id, applied=applied)
         await at.record(
             EventName.OPERATION_SETTLED, correlation_id, of=target, applied=applied, reason=reason, key=signed.key_id

@@ -11,9 +11,7 @@ from broker.audit.pin import AuditPaths, Pin
 from broker.audit.writer import AuditWriter
 from broker.client.places import Places
 from broker.contract.openapi import document
-from broker.contract.schemas import UnknownSchemaError, schema
 from broker.contract.version import VERSION
-from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
 from broker.core.identity import identify
 from broker.daemon.clocks import SystemClock
@@ -213,7 +211,7 @@ async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: Door
         clock=at.clock,
         version=at.version,
         openapi=lambda: document("agent"),
-        schema=_schema,
+        schema=office.schema,
     )
     control_api = ControlApi(
         office=office,
@@ -276,10 +274,3 @@ async def listener(
         spared=spared,
     )
     return Listener(runner=runner, door=door, connections=connections)
-
-
-def _schema(name: str) -> JsonObject | None:
-    try:
-        return schema(name)
-    except UnknownSchemaError:
-        return None

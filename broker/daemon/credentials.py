@@ -28,6 +28,7 @@ from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
 from broker.server.office import Signed
 from broker.server.sessions import Ended
+from broker.server.shapes import text_or_none
 from broker.vault import Fault, VaultError
 
 T = TypeVar("T")
@@ -53,8 +54,8 @@ class Credentials:
                 kind,
                 value,
                 username=username,
-                header=optional(params, "header"),
-                template=optional(params, "template"),
+                header=text_or_none(params, "header"),
+                template=text_or_none(params, "template"),
             )
             credential = Credential(name=str(params["name"]), bindings=_bindings(params), secret=secret)
         except CredentialError as error:
@@ -210,8 +211,3 @@ def _value(kind: CredentialKind, signed: Signed) -> tuple[Secret, str | None]:
         raise ControlError("schema", f"A secret of kind {kind.value} has: {', '.join(wanted)}.")
     parts = [str(signed.secret[name]) for name in wanted]
     return Secret(parts[0]), parts[1] if len(parts) > 1 else None
-
-
-def optional(params: Mapping[str, JsonValue], name: str) -> str | None:
-    value = params.get(name)
-    return value if isinstance(value, str) else None

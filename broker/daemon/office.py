@@ -28,7 +28,7 @@ from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
 from broker.server.office import Refused, Signed
 from broker.server.sessions import Ended
-from broker.server.shapes import decoded
+from broker.server.shapes import decoded, text_or_none
 from broker.vault import Fault, VaultError
 
 FINGERPRINTS = "ledger/fingerprints"
@@ -197,9 +197,9 @@ class DaemonOffice(Archive):
                 Answer(
                     decision=str(document["decision"]),
                     scope=str(document.get("scope", "once")),
-                    choice=_text(document, "choice"),
-                    confirm=_text(document, "confirm"),
-                    reason=_text(document, "reason"),
+                    choice=text_or_none(document, "choice"),
+                    confirm=text_or_none(document, "confirm"),
+                    reason=text_or_none(document, "reason"),
                     statement=statement if isinstance(statement, Mapping) else None,
                     signature=None if signature is None else decoded(document, "signature"),
                 ),
@@ -301,11 +301,6 @@ class DaemonOffice(Archive):
 
     def _state(self) -> JsonObject:
         return {"state": self._at.custody.state.value, "term": self._at.vault.term}
-
-
-def _text(document: JsonObject, name: str) -> str | None:
-    value = document.get(name)
-    return value if isinstance(value, str) else None
 
 
 def _refused(refused: AnswerRefused) -> ControlError:

@@ -90,8 +90,8 @@ class Rulebook:
             files=files,
             digest=policy_digest(files),
             policy=report.policy,
-            faults=tuple(_fault(fault) for fault in report.faults),
-            warnings=tuple(_fault(warning) for warning in report.warnings),
+            faults=tuple(fault.to_json() for fault in report.faults),
+            warnings=tuple(warning.to_json() for warning in report.warnings),
             changes=()
             if report.policy is None
             else tuple(change.to_json() for change in diff_decisions(self._current, report.policy)),
@@ -101,15 +101,5 @@ class Rulebook:
 def _told(error: PolicyError) -> tuple[JsonValue, ...]:
     """The files could not even be read: every fault, or what the error itself says."""
     if error.faults:
-        return tuple(_fault(fault) for fault in error.faults)
-    return ({"file": "", "line": 0, "key": "", "problem": str(error), "expected": ""},)
-
-
-def _fault(fault: Fault) -> JsonValue:
-    return {
-        "file": fault.file,
-        "line": fault.line,
-        "key": fault.key,
-        "problem": fault.problem,
-        "expected": fault.expected,
-    }
+        return tuple(fault.to_json() for fault in error.faults)
+    return (Fault(file="", line=0, key="", problem=str(error)).to_json(),)

@@ -110,7 +110,7 @@ class Reconciler:
             read_back = self._declared(attempt)
             if read_back is None:
                 return await self._refuse(errand, _nothing_can(attempt))
-            envelope = await self._judge(errand, errand.frame, read_back, read_again)
+            envelope = await self._judge(errand, read_back, read_again)
             return await self._told_already(errand) if envelope is None else await self._end(errand, envelope)
         except LedgerError:
             if not self._ledger.is_sealed:
@@ -135,9 +135,7 @@ class Reconciler:
         )
         return reply.replayed(envelope, receipt)
 
-    async def _judge(
-        self, errand: Errand, frame: Frame, read_back: ReadBack, read_again: ReadAgain
-    ) -> JsonObject | None:
+    async def _judge(self, errand: Errand, read_back: ReadBack, read_again: ReadAgain) -> JsonObject | None:
         """What the read-back proves; None where somebody else settled it meanwhile."""
         attempt = errand.attempt
         await self._not_before(attempt, read_back)
@@ -151,10 +149,10 @@ class Reconciler:
         )
         category = Category(str(answer["category"]))
         if category not in {Category.SUCCESS, Category.PARTIAL}:
-            return _not_read(frame, attempt, answer, errand.gate)
+            return _not_read(errand, answer)
         found = _matches(read_back, attempt, answer)
         envelope = reply.reconciled(
-            frame,
+            errand.frame,
             errand.gate,
             matches=found,
             complete=category is Category.SUCCESS and _complete(answer),
@@ -255,7 +253,7 @@ def _former_code(attempt: Attempt) -> str:
     return "unrecorded"
 
 
-def _not_read(frame: Frame, attempt: Attempt, answer: JsonObject, gate: GateReport) -> JsonObject:
+def _not_read(errand: Errand, answer: JsonObject) -> JsonObject:
     """The read-back did not come to an answer. A gate's no is told as it is; any other end leaves the doubt."""
     category = Category(str(answer["category"]))
     if category in GATES:
@@ -265,17 +263,17 @@ def _not_read(frame: Frame, attempt: Attempt, answer: JsonObject, gate: GateRepo
             retry=Retry(str(answer["retry"])),
             message=f"The read-back was not sent, so the change stays in doubt. {answer['message']}"[:300],
         )
-        told = reply.refused(frame, refusal, gate).to_json()
+        told = reply.refused(errand.frame, refusal, errand.gate).to_json()
         return {**told, "gate": answer["gate"], "retry_after_s": answer["retry_after_s"], "next": answer["next"]}
     refusal = Refusal(
         category=Category.OUTCOME_UNKNOWN,
-        code=_former_code(attempt),
+        code=_former_code(errand.attempt),
         retry=Retry.AFTER_HUMAN,
         message=f"The read-back failed ({category.value}), so it stays unknown whether the change was applied.",
         remote_effect=RemoteEffect.UNKNOWN,
-        next_command=f"doorward operations settle {attempt.correlation_id} --as applied|not_applied",
+        next_command=_settle_command(errand.attempt),
     )
-    return {**reply.refused(frame, refusal, gate).to_json(), "gate": answer["gate"]}
+    return {**reply.refused(errand.frame, refusal, errand.gate).to_json(), "gate": answer["gate"]}
 
 
 def _locked_meanwhile() -> Refusal:
@@ -291,5 +289,9 @@ def _nothing_can(attempt: Attempt) -> Refusal:
         retry=Retry.AFTER_HUMAN,
         message="No read-back is declared for this operation, so nothing can settle it by itself. A human has to look.",
         remote_effect=RemoteEffect.UNKNOWN,
-        next_command=f"doorward operations settle {attempt.correlation_id} --as applied|not_applied",
+        next_command=_settle_command(attempt),
     )
+
+
+def _settle_command(attempt: Attempt) -> str:
+    return f"doorward operations settle {attempt.correlation_id} --as applied|not_applied"

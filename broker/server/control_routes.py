@@ -209,9 +209,6 @@ class ControlApi:
             return read_body(raw, route.schema, max_bytes=BODY_MAX)
         except UnreadableError as cause:
             raise ControlError("unreadable", f"The body can't be read: {cause}.") from None
-        except ShapeError as cause:
-            told: list[JsonValue] = [fault.to_json() for fault in cause.faults]
-            raise ControlError("schema", "The body breaks the schema.", faults=told) from None
 
     async def _status(self, _: Asking) -> JsonValue:
         return await self._office.status()

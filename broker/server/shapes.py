@@ -72,16 +72,16 @@ def http_ask(document: JsonObject) -> HttpAsk:
     told: Mapping[str, JsonValue] = deadline if isinstance(deadline, Mapping) else {}
     args = document.get("args")
     return HttpAsk(
-        service=_text(document, "service"),
-        operation=_text(document, "operation"),
+        service=text_or_none(document, "service"),
+        operation=text_or_none(document, "operation"),
         args=args if isinstance(args, Mapping) else None,
-        method=_text(document, "method"),
-        path=_text(document, "path"),
+        method=text_or_none(document, "method"),
+        path=text_or_none(document, "path"),
         query=_query(document.get("query")),
         headers=_pairs(document.get("headers")),
         body=body,
         body_media=media,
-        url=_text(document, "url"),
+        url=text_or_none(document, "url"),
         deadlines=_deadlines(told),
     )
 
@@ -99,7 +99,7 @@ def _path(parts: list[str | int]) -> str:
     return visible("/".join(str(part) for part in parts), limit=120) or "(document)"
 
 
-def _text(document: JsonObject, name: str) -> str | None:
+def text_or_none(document: JsonObject, name: str) -> str | None:
     value = document.get(name)
     return value if isinstance(value, str) else None
 

@@ -7,7 +7,8 @@ import pytest
 from broker.contract.reasons import Effect
 from broker.contract.schemas import schema
 from broker.contract.wire import JsonObject, WireError, canonical
-from broker.core.card import BODY_SHOWN_BYTES, SessionFacts, Setting, card_digest, draw, effect_word, typed_word
+from broker.core.card import BODY_SHOWN_BYTES, SessionFacts, Setting, card_digest, draw, typed_word
+from broker.core.effects import effect_word
 from broker.core.frozen import FrozenRequest
 from broker.core.identity import UNIDENTIFIED
 from broker.core.ledger import Doubt
@@ -99,7 +100,7 @@ def test_the_first_word_says_what_it_does(ask: HttpAsk, word: str, operation: st
     summary = drawn(ask)["summary"]
 
     assert (word, "market", operation) == (summary["effect"], summary["service"], summary["operation"])
-    assert word == effect_word(frozen(ask))
+    assert word == effect_word(frozen(ask).effect, destructive=frozen(ask).destructive)
 
 
 def test_a_card_expires_when_the_rule_says() -> None:
@@ -256,5 +257,5 @@ def test_a_card_holds_no_fraction() -> None:
 
 
 def test_exec_is_run_and_a_destructive_one_is_delete() -> None:
-    assert effect_word(replace(frozen(market.JOB), destructive=True)) == "DELETE"
-    assert effect_word(replace(frozen(), effect=Effect.EXEC)) == "RUN"
+    assert effect_word(Effect.WRITE, destructive=True) == "DELETE"
+    assert effect_word(Effect.EXEC, destructive=False) == "RUN"

@@ -7,8 +7,9 @@ ordered (a service that leads elsewhere, another reading of answers) is called a
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from broker.contract.reasons import ApprovalRule, Effect
+from broker.contract.reasons import ApprovalRule
 from broker.contract.wire import JsonValue
+from broker.core.effects import effect_word
 from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS, decide
 from broker.core.policy.model import Allow, Ask, Limits, Operation, Place, Policy, Service
@@ -22,7 +23,6 @@ _WORDS = {
     ApprovalRule.PER_CALL: "ask each",
     ApprovalRule.DENY: "denied",
 }
-_EFFECTS = {Effect.READ: "READ", Effect.WRITE: "WRITE", Effect.EXEC: "RUN"}
 _NO_GRANT = (0, 0, 0, 0, 0, 0)
 _SCOPES = ("operation", "service", "rule")
 
@@ -82,7 +82,7 @@ def _decisions(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _worded(agent: str, subject: Subject, changes: tuple[Change, ...]) -> Iterator[Change]:
-    effect = "DELETE" if subject.destructive else _EFFECTS[subject.effect]
+    effect = effect_word(subject.effect, destructive=subject.destructive)
     for change in changes:
         path = f" {change.subject}" if change.subject else ""
         yield Change(

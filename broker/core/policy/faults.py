@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from broker.contract.wire import JsonValue
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Fault:
@@ -18,3 +20,12 @@ class Fault:
         """`file:line: key: what is wrong, what was expected`."""
         text = f"{self.file}:{self.line}: {self.key}: {self.problem}"
         return f"{text}, expected {self.expected}" if self.expected else text
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "file": self.file,
+            "line": self.line,
+            "key": self.key,
+            "problem": self.problem,
+            "expected": self.expected,
+        }

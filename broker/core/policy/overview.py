@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from broker.contract.reasons import ApprovalRule, Effect
 from broker.contract.wire import JsonValue
+from broker.core.effects import effect_of, is_destructive
 from broker.core.policy.evaluate import STRICTNESS, decide
 from broker.core.policy.match import Facts, may_match, meeting_point, pattern_segments
 from broker.core.policy.model import Allow, Ask, Operation, Policy, Rule, Service
 from broker.core.policy.template import template_of
 
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
 ANY_PATH = ("**",)
 
 
@@ -101,8 +101,8 @@ def subjects_of(service: Service) -> Iterator[Subject]:
             service=service,
             name=method,
             method=method,
-            effect=Effect.READ if method in READING else Effect.WRITE,
-            destructive=method == "DELETE",
+            effect=effect_of(method),
+            destructive=is_destructive(method),
             declared=None,
         )
 

@@ -6,10 +6,11 @@ from types import MappingProxyType
 
 from broker.contract.reasons import Effect
 from broker.contract.wire import JsonValue
+from broker.core.effects import METHODS
 from broker.core.policy.keys import OPERATION, RECONCILE, REQUEST, SERVICE, SHARED, TLS
 from broker.core.policy.model import Operation, ReadBack, Service, Tls
 from broker.core.policy.parse_answers import Reading, check_reading, reading_of
-from broker.core.policy.parse_rules import METHODS, NAME, NAME_SHAPE
+from broker.core.policy.parse_rules import NAME, NAME_SHAPE
 from broker.core.policy.table import Table
 from broker.core.policy.template import Template, TemplateError, template_of
 from broker.core.predicate import PredicateError, argument_names, compile_selection
