@@ -59,7 +59,7 @@ def _run(passphrase: bytes | None, *, ascii_only: bool) -> None:
         tmux="TMUX" in os.environ or "STY" in os.environ,
         tiocsti=_reads(Path("/proc/sys/dev/tty/legacy_tiocsti")) == "1",
     )
-    feed = ControlFeed(Places.find(os.environ))
+    feed = ControlFeed(Places(os.environ))
     DoorwardApp(feed, surroundings=surroundings, ascii_only=ascii_only, passphrase=passphrase).run()
 
 

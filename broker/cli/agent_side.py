@@ -36,7 +36,7 @@ def ask(
     changes: bool = False,
 ) -> int:
     """Ask once and print. `text` renders an answer that is no envelope; `changes` marks what may act upstream."""
-    with AgentClient(Places.find(os.environ), one_shot=True) as client:
+    with AgentClient(Places(os.environ), one_shot=True) as client:
         try:
             answer = _patiently(client, question) if changes else question(client)
         except NotRunning as fault:

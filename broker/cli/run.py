@@ -63,7 +63,7 @@ def run(noun: str, arguments: list[str]) -> int:
     environ = for_agent(os.environ, named=options.env, everything=options.env_all)
     label = options.label if options.label is not None else os.path.basename(command[0])  # noqa: PTH119 - no pathlib
     _adopt_orphans()
-    with AgentClient(Places.find(os.environ)) as client:
+    with AgentClient(Places(os.environ)) as client:
         try:
             answer = client.session(start=True, label=label[:LONGEST_LABEL] or None, tree=True)
         except (NotRunning, Broken) as fault:

@@ -28,10 +28,6 @@ class Places:
         home = environ.get("DOORWARD_HOME", "")
         self._home = os.path.abspath(home) if home else None  # noqa: PTH100 - pathlib costs the agent's path 3 ms
 
-    @staticmethod
-    def find(environ: Mapping[str, str]) -> "Places":
-        return Places(environ)
-
     @property
     def home(self) -> "Path | None":
         """DOORWARD_HOME made absolute; None where the platform's places are used (and /etc is read)."""

@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
     chosen = parser.parse_args()
     environ = dict(os.environ)
-    places = Places.find(environ)
+    places = Places(environ)
     if chosen.init:
         from broker.daemon import first  # noqa: PLC0415 - the daemon itself never needs it
 

@@ -26,7 +26,7 @@ from broker.server.connections import Connection, Connections
 from broker.server.peer import PeerError
 from broker.server.runs import Overloaded, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
-from broker.server.shapes import ShapeError, UnreadableError, http_ask, read_body
+from broker.server.shapes import ShapeError, UnreadableError, http_ask, read_body, text_or_none
 
 BODY_MAX = 1 << 20
 READ_S = 30.0
@@ -126,7 +126,7 @@ class AgentApi:
 
     async def open_session(self, request: web.Request) -> web.Response:
         document = await self._read(request, "session-request")
-        claimed, label = document.get("ancestor_pid"), document.get("label")
+        claimed = document.get("ancestor_pid")
         if isinstance(claimed, int):
             self._connection(request).claimed = claimed
         caller = self._caller(request)
@@ -136,7 +136,7 @@ class AgentApi:
                 raise _Answer(faults.refused(refusals.session_ended()))
             caller = self._caller(request)
         if self._vault.state is VaultState.READY and not self._sessions.frozen:
-            entered = self._sessions.enter(caller, span=caller.span, label=label if isinstance(label, str) else None)
+            entered = self._sessions.enter(caller, label=text_or_none(document, "label"))
             if isinstance(entered, Refusal):
                 raise _Answer(faults.refused(entered))
         return faults.json_answer(self._about(caller))
@@ -166,14 +166,13 @@ class AgentApi:
             ask = refusals.misshapen(
                 "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
             )
-        request_id, reason = document.get("request_id"), document.get("reason")
         action = Action(
             correlation_id=correlation_id,
             caller=caller,
             ask=ask,
             body_digest="sha256:" + hashlib.sha256(raw).hexdigest(),
-            request_id=request_id if isinstance(request_id, str) else None,
-            says=reason if isinstance(reason, str) else None,
+            request_id=text_or_none(document, "request_id"),
+            says=text_or_none(document, "reason"),
         )
         return await self._run(correlation_id, caller, lambda: self._engine.perform(action), wait_s, weight=len(raw))
 

@@ -48,17 +48,28 @@ class Session:
     """One live session; the registry alone changes it."""
 
     id: str
-    anchor: Anchor
-    caller: Caller
-    span: Span
+    caller: Caller  # who asked last: the same anchor, whatever it executes by now
     pidfd: int
     opened_at_ms: int
     label: str | None = None
     calls: int = 0
     denied: int = 0
     muted: str | None = None
-    run: tuple[int, ...] | None = None
     grants: dict[str, Grant] = field(default_factory=dict)
+
+    @property
+    def anchor(self) -> Anchor:
+        return self.caller.anchor
+
+    @property
+    def span(self) -> Span:
+        return self.caller.span
+
+    @property
+    def program(self) -> Hashable:
+        """What is muted with it: whichever processes run the same program for the same user."""
+        program = self.caller.program
+        return (program.uid, program.exe_id or program.exe)
 
 
 class SessionRegistry:
@@ -114,18 +125,18 @@ class SessionRegistry:
         return True
 
     def open(self, caller: Caller) -> SessionView | Refusal:
-        return self.enter(caller, span=caller.span, label=None)
+        return self.enter(caller)
 
-    def enter(self, caller: Caller, *, span: Span, label: str | None) -> SessionView | Refusal:
+    def enter(self, caller: Caller, *, label: str | None = None) -> SessionView | Refusal:
         """The session of the caller's anchor; made if it is new. A label is the client's own word."""
         key = caller.anchor_process.key
-        session = self._by_key.get((key, span is Span.TREE))
+        session = self._by_key.get((key, caller.span is Span.TREE))
         if session is None:
             full = len(self._by_id) >= SESSIONS_MAX
             pidfd = None if full else open_process(key[0], start_ticks=key[1], inode=key[2])
             if pidfd is None:
                 return refusals.session_ended()
-            session = self._make(caller, span, label, pidfd)
+            session = self._make(caller, label, pidfd)
         elif not alive(session.pidfd):
             self.end(session.id, Ended.EXITED)
             return refusals.session_ended()
@@ -182,7 +193,7 @@ class SessionRegistry:
         session.calls += 1
         session.denied += denied
         if echoed:
-            program = _program(session)
+            program = session.program
             times = self._echoes[program] = self._echoes.pop(program, 0) + 1
             if times >= ECHOES_MAX:
                 self.mute(session_id, ECHOED)
@@ -224,7 +235,7 @@ class SessionRegistry:
         session = self._by_id.get(session_id)
         if session is None:
             return False
-        program = _program(session)
+        program = session.program
         if self._mutes.get(program) != ECHOED:  # the stricter one stays
             self._mutes[program] = reason
         while len(self._mutes) > MUTES_KEPT:
@@ -237,7 +248,7 @@ class SessionRegistry:
         session = self._by_id.get(session_id)
         if session is None:
             return False
-        program = _program(session)
+        program = session.program
         self._mutes.pop(program, None)
         self._echoes.pop(program, None)
         self._set_muted(program, None)
@@ -273,42 +284,38 @@ class SessionRegistry:
             if session_id in {None, session.id}
         ]
 
-    def _make(self, caller: Caller, span: Span, label: str | None, pidfd: int) -> Session:
+    def _make(self, caller: Caller, label: str | None, pidfd: int) -> Session:
         session = Session(
             id="se_" + secrets.token_hex(6),
-            anchor=caller.anchor,
             caller=caller,
-            span=span,
             pidfd=pidfd,
             opened_at_ms=self._clock.now_ms(),
             label=None if label is None else label[:LABEL_LIMIT],
-            run=caller.anchor_process.run,
         )
-        session.muted = self._mutes.get(_program(session))
+        session.muted = self._mutes.get(session.program)
         self._by_id[session.id] = session
         self._by_key[_place(session)] = session
         asyncio.get_running_loop().add_reader(pidfd, self.end, session.id, Ended.EXITED)
         self._post(
             EventName.SESSION_OPENED,
             session,
-            {"agent": caller.agent, "span": span.value, "anchor": caller.anchor.id, "pid": caller.anchor.pid},
+            {"agent": caller.agent, "span": caller.span.value, "anchor": caller.anchor.id, "pid": caller.anchor.pid},
         )
         self._changed(session.id, "opened")
         return session
 
     def _notice_exec(self, session: Session, caller: Caller) -> None:
         """A process that became another program keeps its session and loses what the former program was granted."""
-        if caller.anchor_process.run == session.run:
+        if caller.anchor_process.run == session.caller.anchor_process.run:
             return
         for grant_id in list(session.grants):
             del session.grants[grant_id]
             self._post(EventName.GRANT_ENDED, session, {"grant": grant_id, "why": "exec"})
-        session.run = caller.anchor_process.run
         session.caller = caller
 
     def _set_muted(self, program: Hashable, reason: str | None) -> None:
         for session in self._by_id.values():
-            if _program(session) == program and session.muted != reason:
+            if session.program == program and session.muted != reason:
                 session.muted = reason
                 if reason is not None:
                     self._post(EventName.SESSION_MUTED, session, {"why": reason})
@@ -324,11 +331,6 @@ class SessionRegistry:
 def _place(session: Session) -> tuple[ProcessKey, bool]:
     anchor = session.anchor
     return (anchor.pid, anchor.start_ticks, anchor.inode), session.span is Span.TREE
-
-
-def _program(session: Session) -> Hashable:
-    program = session.caller.program
-    return (program.uid, program.exe_id or program.exe)
 
 
 def _view(session: Session) -> SessionView:

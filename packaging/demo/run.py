@@ -63,7 +63,7 @@ class Demo:
         self.home = home
         self.faults: list[str] = []
         self.passphrase = secrets.token_hex(12)
-        self.places = Places.find({"DOORWARD_HOME": str(home)})
+        self.places = Places({"DOORWARD_HOME": str(home)})
         self.environ = {
             "DOORWARD_HOME": str(home),
             "PATH": os.environ.get("PATH", ""),

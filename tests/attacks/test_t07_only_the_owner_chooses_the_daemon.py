@@ -126,7 +126,7 @@ def test_another_user_who_listens_on_our_socket_gets_no_byte(path: Path) -> None
 
 
 def test_both_clients_check_before_they_speak(tmp_path: Path) -> None:
-    places = Places.find({"DOORWARD_HOME": str(tmp_path)})
+    places = Places({"DOORWARD_HOME": str(tmp_path)})
     for name, client in (("agent", AgentClient(places)), ("control", ControlClient(places))):
         with UnixDaemon(tmp_path / f"run/{name}.sock") as daemon:
             daemon.path.chmod(0o666)

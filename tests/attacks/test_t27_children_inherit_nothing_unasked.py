@@ -30,7 +30,7 @@ COMMON = {"LC_CTYPE": "C.UTF-8", "https_proxy": "http://p", "NO_PROXY": "x", "XD
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    with UnixDaemon(Path(Places.find({"DOORWARD_HOME": str(tmp_path)}).agent_socket)) as daemon:
+    with UnixDaemon(Path(Places({"DOORWARD_HOME": str(tmp_path)}).agent_socket)) as daemon:
         daemon.replies["POST /v1/session"] = (200, {"session": {"id": "se_1"}})
         yield tmp_path
 

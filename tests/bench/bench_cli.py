@@ -52,7 +52,7 @@ def measure() -> dict[str, list[Took]]:
     figures: dict[str, list[Took]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory(prefix="dw") as home:
         environ = {**os.environ, "DOORWARD_HOME": home}
-        with UnixDaemon(Path(Places.find(environ).agent_socket)) as daemon:
+        with UnixDaemon(Path(Places(environ).agent_socket)) as daemon:
             body = dump(envelope(http=answer(body_json={"login": "ann", "text": "x" * 1000})))
             daemon.replies["POST /v1/http"] = (200, body)
             for command in commands.values():

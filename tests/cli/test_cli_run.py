@@ -51,7 +51,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def daemon(home: Path) -> Iterator[UnixDaemon]:
-    with UnixDaemon(Path(Places.find({"DOORWARD_HOME": str(home)}).agent_socket)) as running:
+    with UnixDaemon(Path(Places({"DOORWARD_HOME": str(home)}).agent_socket)) as running:
         running.replies["POST /v1/session"] = (200, SESSION)
         yield running
 

@@ -15,7 +15,7 @@ ID = "op_" + "0123456789ab" * 3 + "01234567"
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    return Places.find({"DOORWARD_HOME": str(tmp_path)})
+    return Places({"DOORWARD_HOME": str(tmp_path)})
 
 
 def test_each_verb_asks_its_route(places: Places) -> None:

@@ -42,7 +42,7 @@ class ForeignKey(Key):
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    return Places.find({"DOORWARD_HOME": str(tmp_path)})
+    return Places({"DOORWARD_HOME": str(tmp_path)})
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_doorward_home_holds_everything() -> None:
-    places = Places.find({"DOORWARD_HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1", "XDG_CONFIG_HOME": "/c"})
+    places = Places({"DOORWARD_HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1", "XDG_CONFIG_HOME": "/c"})
 
     assert Path("/h") == places.home
     assert Path("/h/config/policies") == places.policies
@@ -32,13 +32,11 @@ def test_doorward_home_holds_everything() -> None:
 
 
 def test_a_relative_home_is_made_absolute() -> None:
-    assert Path.cwd() / "h" == Places.find({"DOORWARD_HOME": "h"}).home
+    assert Path.cwd() / "h" == Places({"DOORWARD_HOME": "h"}).home
 
 
 def test_the_platforms_variables_decide_without_a_home() -> None:
-    places = Places.find(
-        {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d/", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"}
-    )
+    places = Places({"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d/", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"})
 
     assert places.home is None
     assert Path("/c/doorward/policies") == places.policies
@@ -51,7 +49,7 @@ def test_relative_variables_are_ignored(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
-    places = Places.find({"HOME": str(tmp_path), "XDG_CONFIG_HOME": "odd"})
+    places = Places({"HOME": str(tmp_path), "XDG_CONFIG_HOME": "odd"})
 
     assert Path(platformdirs.user_config_dir("doorward")) == places.config
 
@@ -63,7 +61,7 @@ def test_without_variables_the_places_are_those_that_the_platform_names(
     for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(variable, raising=False)
 
-    for places in (Places.find({"HOME": str(tmp_path)}), Places.find({})):
+    for places in (Places({"HOME": str(tmp_path)}), Places({})):
         assert Path(platformdirs.user_config_dir("doorward")) == places.config
         assert Path(platformdirs.user_data_dir("doorward")) == places.data
         assert Path(platformdirs.user_state_dir("doorward")) / "anchor" == places.anchor
@@ -72,7 +70,7 @@ def test_without_variables_the_places_are_those_that_the_platform_names(
 def test_another_platform_is_asked_where_its_places_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.platform", "elsewhere")
 
-    assert Path(platformdirs.user_data_dir("doorward")) == Places.find({"HOME": str(tmp_path)}).data
+    assert Path(platformdirs.user_data_dir("doorward")) == Places({"HOME": str(tmp_path)}).data
 
 
 def test_without_a_runtime_directory_the_sockets_stand_with_the_data_and_never_in_tmp(
@@ -80,7 +78,7 @@ def test_without_a_runtime_directory_the_sockets_stand_with_the_data_and_never_i
 ) -> None:
     monkeypatch.setattr("os.getuid", lambda: 2_000_000_000)  # a user who never logged in
 
-    places = Places.find({"HOME": str(tmp_path)})
+    places = Places({"HOME": str(tmp_path)})
 
     assert f"{tmp_path}/.local/share/doorward/run/agent.sock" == places.agent_socket
     assert places.data / "run" == places.runtime
@@ -95,16 +93,14 @@ def test_a_runtime_directory_is_taken_without_its_variable_where_it_is_ours_alon
 
     login = f"/run/user/{os.getuid()}/doorward"
 
-    assert (login if taken else f"{tmp_path}/.local/share/doorward/run") == str(
-        Places.find({"HOME": str(tmp_path)}).runtime
-    )
+    assert (login if taken else f"{tmp_path}/.local/share/doorward/run") == str(Places({"HOME": str(tmp_path)}).runtime)
 
 
 @pytest.mark.parametrize("environ", [{"XDG_RUNTIME_DIR": "/r"}, {"HOME": "/h"}])
 def test_the_agents_path_pays_for_neither_pathlib_nor_platformdirs(environ: dict[str, str]) -> None:
     script = (
         "import sys; before = set(sys.modules); from broker.client.places import Places;"
-        f"Places.find({environ!r}).agent_socket; print(' '.join(set(sys.modules) - before))"
+        f"Places({environ!r}).agent_socket; print(' '.join(set(sys.modules) - before))"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30, cwd=ROOT

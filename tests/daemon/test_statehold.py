@@ -15,7 +15,7 @@ from tests.live.house import ROOT
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    return Places.find({"DOORWARD_HOME": str(tmp_path / "h")})
+    return Places({"DOORWARD_HOME": str(tmp_path / "h")})
 
 
 def test_a_new_installation_is_made_for_its_owner_alone(places: Places) -> None:
@@ -81,14 +81,14 @@ def test_a_place_that_can_not_be_made_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(StateError, match="can't be made"):
-        prepare(Places.find({"DOORWARD_HOME": str(tmp_path / "file" / "h")}))
+        prepare(Places({"DOORWARD_HOME": str(tmp_path / "file" / "h")}))
 
 
 def test_a_path_that_no_socket_can_have_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     home = tmp_path / ("h" * 100)
 
     with pytest.raises(StateError, match="longer than 107 bytes; set DOORWARD_HOME to a shorter directory"):
-        prepare(Places.find({"DOORWARD_HOME": str(home)}))
+        prepare(Places({"DOORWARD_HOME": str(home)}))
     assert not home.exists()
 
 
@@ -96,7 +96,7 @@ HOLDER = """
 import sys
 from broker.client.places import Places
 from broker.daemon.statehold import hold
-hold(Places.find({"DOORWARD_HOME": sys.argv[1]}))
+hold(Places({"DOORWARD_HOME": sys.argv[1]}))
 print("held", flush=True)
 sys.stdin.read()
 """

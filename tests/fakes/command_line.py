@@ -28,7 +28,7 @@ class CommandLine:
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.home = home
-        self.places = Places.find({"DOORWARD_HOME": str(home)})
+        self.places = Places({"DOORWARD_HOME": str(home)})
         self._capsys = capsys
         monkeypatch.setenv("DOORWARD_HOME", str(home))
 

@@ -111,7 +111,7 @@ def main(side: str, point: str) -> int:
         ledger=lambda port: FusedLedger(port, fuse),
         executor=lambda port: FusedExecutor(port, fuse),
     )
-    return run(Places.find(os.environ), dict(os.environ), wiring=wiring)
+    return run(Places(os.environ), dict(os.environ), wiring=wiring)
 
 
 if __name__ == "__main__":

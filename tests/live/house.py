@@ -269,7 +269,7 @@ class House:
 
     def __init__(self, home: Path, *, passphrase: str = PASSPHRASE, kdf: KdfParams = CHEAP) -> None:
         self.environ = {**os.environ, "DOORWARD_HOME": str(home)}
-        self.places = Places.find(self.environ)
+        self.places = Places(self.environ)
         self.kdf = kdf
         self.keys = derive(Secret(passphrase), kdf, floor=REDUCED_FLOOR)
         self.log_id = ""

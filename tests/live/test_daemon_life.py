@@ -168,7 +168,7 @@ IMPATIENT = """
 import asyncio, os
 from broker.client.places import Places
 from broker.daemon.main import serve
-asyncio.run(serve(Places.find(os.environ), dict(os.environ), drain_s=0.2))
+asyncio.run(serve(Places(os.environ), dict(os.environ), drain_s=0.2))
 """
 
 

@@ -224,7 +224,7 @@ class Daemon:
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     environ = {**os.environ, "DOORWARD_HOME": str(tmp_path / "h")}
-    places = Places.find(environ)
+    places = Places(environ)
     key = Ed25519PrivateKey.generate()
     (tmp_path / "h").mkdir(mode=0o700)
     salt = base64.b64encode(bytes(16)).decode()

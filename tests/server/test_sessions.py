@@ -43,7 +43,7 @@ class Hall:
         )
 
     def enter(self, caller: Caller, label: str | None = None) -> SessionView:
-        view = self.registry.enter(caller, span=caller.span, label=label)
+        view = self.registry.enter(caller, label=label)
         assert isinstance(view, SessionView)
         return view
 
@@ -136,7 +136,7 @@ async def test_nothing_of_a_session_is_left_for_a_later_process(hall: Hall, list
         await until_ended(hall, view)
 
         assert hall.registry.find(caller) is None
-        assert isinstance(hall.registry.enter(caller, span=caller.span, label=None), Refusal)
+        assert isinstance(hall.registry.enter(caller), Refusal)
         assert not hall.grant(caller, view)
     with connected(listener) as later:
         fresh = hall.enter(caller_of(later))
@@ -150,7 +150,7 @@ async def test_an_anchor_that_exited_unseen_is_noticed_at_the_next_request(hall:
         child.kill()  # the loop has not run since
 
         assert not hall.registry.alive(view.id)
-        assert isinstance(hall.registry.enter(caller, span=caller.span, label=None), Refusal)
+        assert isinstance(hall.registry.enter(caller), Refusal)
         assert [(view.id, Ended.EXITED)] == [(session_id, why) for session_id, why, _ in hall.ended]
 
 
@@ -162,7 +162,7 @@ async def test_a_reused_number_is_another_process(hall: Hall, listener: socket.s
         stranger = replace(caller, anchor_process=ticks)
 
         assert hall.registry.find(stranger) is None
-        assert isinstance(hall.registry.enter(stranger, span=Span.CONNECTION, label=None), Refusal)
+        assert isinstance(hall.registry.enter(stranger), Refusal)
         assert 1 == len(hall.registry)
 
 

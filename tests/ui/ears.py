@@ -20,7 +20,7 @@ class Ear:
 
     def __init__(self, home: Path) -> None:
         self.heard: list[News] = []
-        self.feed = ControlFeed(Places.find({"DOORWARD_HOME": str(home)}), floor=REDUCED_FLOOR)
+        self.feed = ControlFeed(Places({"DOORWARD_HOME": str(home)}), floor=REDUCED_FLOOR)
         self.feed.start(self.heard.append)
 
     def wait(self, kind: type[Kind], wanted: Callable[[Kind], object] = bool, *, after: int = 0) -> Kind:
