@@ -41,10 +41,10 @@ def body_of(unit: bytes, count: int) -> bytes:
 def test_no_body_takes_long_to_read(raw: bytes) -> None:
     took: list[float] = []
     while not took or (min(took) > LONGEST_S and len(took) < TRIES):
-        began = time.perf_counter()
+        began = time.thread_time()
         with suppress(ShapeError, UnreadableError):
             http_ask(read_body(raw[:ONE_MIB], "http-request"))
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
 
     assert min(took) < LONGEST_S
 

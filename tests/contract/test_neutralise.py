@@ -172,9 +172,9 @@ def test_what_is_cut_away_anyway_costs_no_time_and_is_counted(text: str) -> None
     took: list[float] = []
     drawn = ""
     while not took or (min(took) > 0.05 and len(took) < 5):
-        began = time.perf_counter()
+        began = time.thread_time()
         drawn = visible(text, limit=160)
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
 
     assert min(took) < 0.05
     assert cells(drawn) <= 160

@@ -204,13 +204,13 @@ def test_values_are_counted_and_what_stands_in_strings_is_none(raw: bytes, value
 
 @pytest.mark.parametrize("unit", [b"[]", b"{}", b"1e308", b'""', b'{"a":1}', b'["', b'"a":1', b"[[[[[[]]]]]]"])
 def test_a_hostile_document_is_refused_in_no_time_that_others_would_notice(unit: bytes) -> None:
-    """T46: of several tries the best counts, for the machine may be busy."""
+    """T46: counted is what the processor had to do, and of several tries the best, for the machine may be busy."""
     raw = b"[" + b",".join([unit] * ((1 << 20) // (len(unit) + 1) - 1)) + b"]"
     took: list[float] = []
     while not took or (min(took) > 0.05 and len(took) < 5):
-        began = time.perf_counter()
+        began = time.thread_time()
         with pytest.raises(WireError):
             parse_json(raw, max_values=20_000)
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
 
     assert min(took) < 0.05

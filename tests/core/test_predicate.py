@@ -145,11 +145,11 @@ def test_an_overlong_text_is_refused_however_it_came() -> None:
 def test_an_answer_over_the_bounds_or_of_another_kind_is_unverified(hostile: dict[str, JsonValue]) -> None:
     counting = compile_predicate("length(json[?a=='x'] || `[]`) == `0` && contains(json || `[]`, 'x') == `false`")
 
-    started = time.perf_counter()
+    started = time.thread_time()
     verdict = holds(counting, hostile)
 
     assert verdict is not True
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 def test_depth_64_is_still_looked_at() -> None:
