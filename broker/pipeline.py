@@ -43,8 +43,6 @@ from broker.ports import (
 )
 from broker.steps import Named, Received, Recorded, Stop, Trail, judged
 
-__all__ = ["Pipeline", "Received"]
-
 
 class Pipeline:
     """Performs requests. One instance serves them all; nothing of a request is kept here."""

@@ -19,12 +19,13 @@ from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk, Invalid, resolve
 from broker.operations.ledger import LedgerError, LedgerStore
 from broker.operations.reconcile import Errand, Reconciler
-from broker.pipeline import Pipeline, Received
+from broker.pipeline import Pipeline
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
-from broker.server.agent_routes import Action, new_correlation_id
+from broker.server.agent_routes import new_correlation_id
 from broker.server.runs import RunTable
 from broker.server.sessions import SessionRegistry
+from broker.steps import Received
 
 LOG = logging.getLogger("doorward.engine")
 
@@ -57,17 +58,8 @@ class PipelineEngine:
         self._clock = clock
         self._broker = broker
 
-    async def perform(self, action: Action) -> JsonObject:
-        received = Received(
-            correlation_id=action.correlation_id,
-            caller=action.caller,
-            ask=action.ask,
-            body_digest=action.body_digest,
-            request_id=action.request_id,
-            says=action.says,
-            previous_correlation_id=action.previous_correlation_id,
-        )
-        return await self._guarded(action.correlation_id, lambda: self._pipeline.perform(received))
+    async def perform(self, received: Received) -> JsonObject:
+        return await self._guarded(received.correlation_id, lambda: self._pipeline.perform(received))
 
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject:
         """Settle what is in doubt, for whoever made it or is refused because of it."""
@@ -152,7 +144,7 @@ class PipelineEngine:
         errand = Errand(correlation_id=correlation_id, caller=caller, attempt=attempt, gate=gate)
 
         async def read_again(ask: HttpAsk, previous: str) -> JsonObject:
-            action = Action(
+            read = Received(
                 correlation_id=new_correlation_id(self._clock.now_ms()),
                 caller=caller,
                 ask=ask,
@@ -160,10 +152,10 @@ class PipelineEngine:
                 previous_correlation_id=previous,
             )
             run = self._runs.start(
-                action.correlation_id, caller.anchor.id, lambda: self.perform(action), parent=correlation_id
+                read.correlation_id, caller.anchor.id, lambda: self.perform(read), parent=correlation_id
             )
             await run.ended.wait()
-            return run.answer or faults.broken(action.correlation_id, sent=run.sent)
+            return run.answer or faults.broken(read.correlation_id, sent=run.sent)
 
         return await self._reconciler.settle(errand, read_again)
 

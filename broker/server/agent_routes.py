@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from aiohttp import web
@@ -27,6 +26,7 @@ from broker.server.peer import PeerError
 from broker.server.runs import Overloaded, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
 from broker.server.shapes import ShapeError, UnreadableError, http_ask, read_body, text_or_none
+from broker.steps import Received
 
 BODY_MAX = 1 << 20
 READ_S = 30.0
@@ -36,23 +36,10 @@ ONE_SHOT_AGENT = "doorward-cli"
 SENT_ALREADY = "It was sent already and can't be undone. Ask for its result."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """A request of an agent's, ready for the pipeline."""
-
-    correlation_id: str
-    caller: Caller
-    ask: HttpAsk | Refusal
-    body_digest: str
-    request_id: str | None = None
-    says: str | None = None
-    previous_correlation_id: str | None = None
-
-
 class Engine(Protocol):
     """What performs: the pipeline and the reconciler behind it."""
 
-    async def perform(self, action: Action) -> JsonObject: ...
+    async def perform(self, received: Received) -> JsonObject: ...
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject: ...
     async def explain(self, caller: Caller, ask: HttpAsk) -> JsonObject: ...
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None: ...
@@ -166,7 +153,7 @@ class AgentApi:
             ask = refusals.misshapen(
                 "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
             )
-        action = Action(
+        received = Received(
             correlation_id=correlation_id,
             caller=caller,
             ask=ask,
@@ -174,7 +161,7 @@ class AgentApi:
             request_id=text_or_none(document, "request_id"),
             says=text_or_none(document, "reason"),
         )
-        return await self._run(correlation_id, caller, lambda: self._engine.perform(action), wait_s, weight=len(raw))
+        return await self._run(correlation_id, caller, lambda: self._engine.perform(received), wait_s, weight=len(raw))
 
     async def reconcile(self, request: web.Request) -> web.Response:
         caller = self._caller(request)

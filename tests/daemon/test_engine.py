@@ -16,8 +16,8 @@ from broker.core.resolve import HttpAsk
 from broker.daemon.engine import PipelineEngine
 from broker.operations.reconcile import Reconciler
 from broker.pipeline import Pipeline
-from broker.server.agent_routes import Action
 from broker.server.runs import RunTable
+from broker.steps import Received
 from tests.fakes import market
 from tests.fakes.attempts import OP, attempt, opened
 from tests.fakes.executor_port import ScriptedExecutor
@@ -85,7 +85,7 @@ class Shop(DeskRoom):
     async def act(self, ask: HttpAsk, number: int = 1, **more: Any) -> Any:
         """A request as agent.sock would hand it on, to its end."""
         correlation_id = f"op_{number:044x}"
-        action = Action(correlation_id=correlation_id, caller=self.caller, ask=ask, body_digest="sha256:0", **more)
+        action = Received(correlation_id=correlation_id, caller=self.caller, ask=ask, body_digest="sha256:0", **more)
         run = self.runs.start(correlation_id, self.caller.anchor.id, lambda: self.engine.perform(action))
         return await self.runs.wait(run, 60)
 

@@ -30,7 +30,7 @@ from broker.core.resolve import HttpAsk
 from broker.daemon import sockets
 from broker.daemon.assembly import Listener, listener
 from broker.server import faults
-from broker.server.agent_routes import Action, AgentApi, envelopes
+from broker.server.agent_routes import AgentApi, envelopes
 from broker.server.challenges import Challenges
 from broker.server.connections import Connections
 from broker.server.control_routes import ControlApi, control_errors
@@ -40,6 +40,7 @@ from broker.server.office import Refused
 from broker.server.peer import boot_id
 from broker.server.runs import RunTable
 from broker.server.sessions import Ended, SessionRegistry
+from broker.steps import Received
 from broker.vault import verify
 from tests.fakes import market
 from tests.fakes.audit_log import MemoryAudit
@@ -195,7 +196,7 @@ class ScriptedEngine:
     """Implements agent_routes.Engine: takes what comes, and ends it when it may."""
 
     def __init__(self, runs: RunTable) -> None:
-        self.actions: list[Action] = []
+        self.actions: list[Received] = []
         self.reconciled: list[str] = []
         self.may_end = asyncio.Event()
         self.may_end.set()
@@ -208,7 +209,7 @@ class ScriptedEngine:
         self.attempts: dict[str, Attempt] = {}
         self._runs = runs
 
-    async def perform(self, action: Action) -> JsonObject:
+    async def perform(self, action: Received) -> JsonObject:
         self.actions.append(action)
         if isinstance(action.ask, Refusal):
             return reply.refused(Frame(correlation_id=action.correlation_id), action.ask, GateReport()).to_json()

@@ -18,8 +18,9 @@ from broker.core.ledger import AttemptState
 from broker.core.refusals import Refusal
 from broker.core.reply import Result
 from broker.core.resolve import HttpAsk
-from broker.pipeline import Pipeline, Received
+from broker.pipeline import Pipeline
 from broker.ports import ApprovalDesk
+from broker.steps import Received
 from tests.fakes import market
 from tests.fakes.audit_log import MemoryAudit
 from tests.fakes.clock import SetClock

@@ -13,8 +13,9 @@ from broker.contract.wire import JsonObject, JsonValue, dump
 from broker.core.resolve import HttpAsk
 from broker.core.secret import Secret
 from broker.operations.ledger import LedgerStore
-from broker.pipeline import Pipeline, Received
+from broker.pipeline import Pipeline
 from broker.server.runs import RunTable
+from broker.steps import Received
 from tests.fakes import market
 from tests.fakes.flow import Flow, as_json, gist, result_schema
 
