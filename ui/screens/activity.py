@@ -6,8 +6,9 @@ from broker.client import card_words as words
 from broker.contract.wire import JsonValue, dump
 from ui.answering import Key
 from ui.frame import Hint, last_rule, title
-from ui.listing import Listing, said
+from ui.listing import Listing
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule, wrap
+from ui.screens.listed import ListScreen
 from ui.screens.sheet import Effect, Moment, Sheet, body_height, filled
 from ui.served import EventRow
 from ui.world import World
@@ -36,20 +37,9 @@ def _listing() -> Listing[EventRow]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Activity:
+class Activity(ListScreen[EventRow]):
     listed: Listing[EventRow] = field(default_factory=_listing)
     following: bool = True
-
-    def in_field(self, world: World) -> bool:
-        return self.listed.filtering and world.lost is None
-
-    def paste(self, text: str, world: World) -> None:
-        if self.in_field(world):
-            self.listed.paste(text)
-
-    def tick(self, world: World, now: Moment) -> tuple[Effect, ...]:
-        del world, now
-        return ()
 
     def key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...] | None:
         del now
@@ -71,9 +61,7 @@ class Activity:
         detail = DETAIL_ROWS_WIDE if paper.height >= 30 else DETAIL_ROWS
         room = max(body_height(paper) - detail - 1, 1)
         head = row(Span(f" {'Time':<9}  {'Seq':>7}  {'Event':<22}What", Role.FAINT))
-        body: list[Row] = [head, *self.listed.rows(items, lambda item: _line(item, paper), paper, room)]
-        if world.events is None:
-            body = [head, *said("Sealed: unlock the approver key to look (1, then u)."), *[()] * (room - 1)]
+        body = [head, *self.rows(world.events, lambda item: _line(item, paper), paper, room)]
         item = self.listed.focused(items)
         body += _detail(item, paper, detail) if item is not None else [row(LINE * paper.width)]
         shown = len(self.listed.matching(items))

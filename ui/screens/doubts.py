@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from broker.client import card_words as words
 from ui.answering import REASON_LIMIT, Key
 from ui.frame import Hint, last_rule, title
-from ui.listing import Listing, said
+from ui.listing import Listing
 from ui.messages import ReadBack, Settle
 from ui.paper import CARET, LINE, Paper, Role, Row, Span, cut_end, cut_middle, row, rule, tail, wrap
+from ui.screens.listed import ListScreen
 from ui.screens.sheet import AskFirst, Effect, Moment, Say, Sheet, body_height, filled
 from ui.served import DoubtRow
 from ui.world import World
@@ -23,7 +26,7 @@ def _listing() -> Listing[DoubtRow]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Doubts:
+class Doubts(ListScreen[DoubtRow]):
     """`_outcome` and `_reason` hold a settlement that is being written; None while there is none."""
 
     listed: Listing[DoubtRow] = field(default_factory=_listing)
@@ -31,9 +34,11 @@ class Doubts:
     _outcome: str | None = None
     _reason: str = ""
 
+    @override
     def in_field(self, world: World) -> bool:
         return world.lost is None and (self.listed.filtering or self._settling is not None)
 
+    @override
     def paste(self, text: str, world: World) -> None:
         if not self.in_field(world):
             return
@@ -41,10 +46,6 @@ class Doubts:
             self._reason = (self._reason + "".join(one if one.isprintable() else " " for one in text))[:REASON_LIMIT]
         else:
             self.listed.paste(text)
-
-    def tick(self, world: World, now: Moment) -> tuple[Effect, ...]:
-        del world, now
-        return ()
 
     def key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...] | None:
         del now
@@ -86,11 +87,10 @@ class Doubts:
         items = world.doubts or ()
         room = max(body_height(paper) - DETAIL_ROWS - 1, 1)
         head = row(Span(f" {'Sent':<10}{'Who':<12}{'What':<34}Known so far", Role.FAINT))
-        body: list[Row] = [head, *self.listed.rows(items, lambda item: _line(item, paper), paper, room)]
-        if world.doubts is None:
-            body = [head, *said("Sealed: unlock the approver key to look (1, then u)."), *[()] * (room - 1)]
-        elif not items:
-            body = [head, *said("Nothing is in doubt."), *[()] * (room - 1)]
+        body = [
+            head,
+            *self.rows(world.doubts, lambda item: _line(item, paper), paper, room, empty="Nothing is in doubt."),
+        ]
         item = self.listed.focused(items)
         body += _detail(item, paper) if item is not None else [row(LINE * paper.width)]
         body += self._answer_rows(item, paper)

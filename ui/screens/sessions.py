@@ -6,9 +6,10 @@ from typing import TypeAlias
 from broker.client import card_words as words
 from ui.answering import Key
 from ui.frame import Hint, last_rule, title
-from ui.listing import Listing, said
+from ui.listing import Listing
 from ui.messages import EndSession, Mute, RevokeGrant
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule
+from ui.screens.listed import ListScreen
 from ui.screens.sheet import AskFirst, Effect, Moment, Say, Sheet, body_height, filled
 from ui.served import GrantRow, SessionRow
 from ui.wording import dressed
@@ -31,27 +32,14 @@ def _more_of(item: Item) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Sessions:
+class Sessions(ListScreen[Item]):
     listed: Listing[Item] = field(default_factory=_listing)
-
-    def in_field(self, world: World) -> bool:
-        return self.listed.filtering and world.lost is None
-
-    def paste(self, text: str, world: World) -> None:
-        if self.in_field(world):
-            self.listed.paste(text)
-
-    def tick(self, world: World, now: Moment) -> tuple[Effect, ...]:
-        del world, now
-        return ()
 
     def draw(self, world: World, paper: Paper, now: Moment) -> Sheet:
         items = _items(world)
         room = max(body_height(paper) - DETAIL_ROWS - 1, 1)
         head = row(Span(f" {'Who':<29}{'Age':<7}{'Calls':>6}{'Denied':>8}  Where", Role.FAINT))
-        body = [head, *self.listed.rows(items, lambda item: _line(item, paper, now), paper, room)]
-        if not items:
-            body = [head, *said("No session is open."), *[()] * (room - 1)]
+        body = [head, *self.rows(items, lambda item: _line(item, paper, now), paper, room, empty="No session is open.")]
         body += _detail(self.listed.focused(items), paper)
         alive = f"{len(world.sessions)} alive, {words.counted(len(world.grants), 'grant')}"
         return Sheet(

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from broker.client import card_words as words
 from ui.answering import Key
 from ui.frame import Hint, last_rule, title
-from ui.listing import Listing, said
+from ui.listing import Listing
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule, wrap
+from ui.screens.listed import ListScreen
 from ui.screens.sheet import Effect, Moment, Sheet, body_height, filled
 from ui.served import CredentialRow
 from ui.world import World
@@ -21,19 +22,8 @@ def _listing() -> Listing[CredentialRow]:
 
 
 @dataclass(slots=True, kw_only=True)
-class VaultScreen:
+class VaultScreen(ListScreen[CredentialRow]):
     listed: Listing[CredentialRow] = field(default_factory=_listing)
-
-    def in_field(self, world: World) -> bool:
-        return self.listed.filtering and world.lost is None
-
-    def paste(self, text: str, world: World) -> None:
-        if self.in_field(world):
-            self.listed.paste(text)
-
-    def tick(self, world: World, now: Moment) -> tuple[Effect, ...]:
-        del world, now
-        return ()
 
     def key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...] | None:
         del now
@@ -44,11 +34,8 @@ class VaultScreen:
         items = world.credentials or ()
         room = max(body_height(paper) - DETAIL_ROWS - 1, 1)
         head = row(Span(f" {'Name':<15}{'Kind':<11}{'Bound to':<34}Version", Role.FAINT))
-        body: list[Row] = [head, *self.listed.rows(items, lambda item: _line(item, paper), paper, room)]
-        if world.credentials is None:
-            body = [head, *said("Sealed: unlock the approver key to look (1, then u)."), *[()] * (room - 1)]
-        elif not items:
-            body = [head, *said("No credential yet: doorward credential add"), *[()] * (room - 1)]
+        empty = "No credential yet: doorward credential add"
+        body = [head, *self.rows(world.credentials, lambda item: _line(item, paper), paper, room, empty=empty)]
         item = self.listed.focused(items)
         body += _detail(item, paper) if item is not None else [row(LINE * paper.width)]
         state = paper.foreign(world.status.vault_state, limit=24) or "state not known"
