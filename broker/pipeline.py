@@ -283,9 +283,8 @@ class Pipeline:
     async def _dispatch(self, named: Named, permit: Permit, secrets: SecretSet | None) -> Result | Unrecorded:
         correlation_id = named.received.correlation_id
         is_tracked = named.frozen.is_write or named.received.request_id is not None
-        if is_tracked:
-            await self._ledger.begin(self._attempt(named))
-        fields = records.intent(permit, policy_digest=named.policy.digest, doubts=named.doubts)
+        written = await self._ledger.begin(self._attempt(named)) if is_tracked else None
+        fields = records.intent(permit, policy_digest=named.policy.digest, doubts=named.doubts, ledger=written)
         try:
             await named.trail.append(EventName.DISPATCH_STARTED, fields)
         except AuditUnwritable:

@@ -45,6 +45,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerMark:
+    """Which ledger it is, and how often it was written: what others remember of it."""
+
+    id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
     """An attempt whose outcome is unknown, as cards and lists show it."""
 

@@ -45,7 +45,7 @@ def decided(decision: Allow | Ask | Deny, frozen: FrozenRequest, *, policy_diges
     }
 
 
-def intent(permit: Permit, *, policy_digest: str, doubts: Iterable[Doubt]) -> JsonObject:
+def intent(permit: Permit, *, policy_digest: str, doubts: Iterable[Doubt], ledger: int | None) -> JsonObject:
     frozen = permit.frozen
     return {
         "digest": frozen.digest,
@@ -55,6 +55,7 @@ def intent(permit: Permit, *, policy_digest: str, doubts: Iterable[Doubt]) -> Js
         "credential_version": permit.credential_version,
         "policy": policy_digest,
         "doubts": [doubt.correlation_id for doubt in doubts],
+        "ledger": ledger,
     }
 
 

@@ -189,11 +189,13 @@ class Archive(Credentials):
         key = opened.audit_keys().audit_sk
         if not self._at.pin.opened_by(key) or (known is not None and known.seq > self._at.writer.head[0]):
             return QuarantineReason.AUDIT_MISMATCH
+        self._ledger_told = 0
         try:
             if known is not None and hash_of(directory, known.seq) != known.h:
                 return QuarantineReason.AUDIT_MISMATCH
             for seq, told in read_events(directory, key, start_seq=known.seq if known else 0):
-                if _generation_of(told) > opened.generation:
+                self._ledger_told = max(self._ledger_told, _number_in(told, "ledger"))
+                if _number_in(told, "generation") > opened.generation:
                     self._warn(f"record {seq} of the audit log tells of a later vault than the one that is here")
                     return QuarantineReason.GENERATION_WENT_BACK
         except AuditError as cause:  # that proves nothing against the vault, and nothing for it
@@ -220,11 +222,11 @@ class Archive(Credentials):
         }
 
 
-def _generation_of(event: JsonObject) -> int:
-    """The vault's generation that a record of the audit log tells of; 0 where it tells of none."""
+def _number_in(event: JsonObject, name: str) -> int:
+    """A generation of vault or ledger that a record of the audit log tells of; 0 where it tells of none."""
     fields = event.get("fields")
-    generation = fields.get("generation") if isinstance(fields, Mapping) else None
-    return generation if isinstance(generation, int) else 0
+    number = fields.get(name) if isinstance(fields, Mapping) else None
+    return number if isinstance(number, int) else 0
 
 
 def _someone(agent: str) -> Caller:

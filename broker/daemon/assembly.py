@@ -20,7 +20,7 @@ from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
 from broker.daemon.office import DaemonOffice
 from broker.daemon.premises import Premises
-from broker.daemon.refusals import Refusals
+from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
 from broker.executors.https.client import HttpsExecutor
 from broker.operations.ledger import LedgerStore
@@ -147,7 +147,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         runs=runs,
         hub=people.hub,
         challenges=people.challenges,
-        refusals=Refusals(audit=journal, clock=clock),
+        refusals=RepeatedRefusals(audit=journal, clock=clock),
         engine=engine,
         clock=clock,
         version=VERSION,
@@ -200,6 +200,7 @@ def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: System
 async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: DoorLimits) -> House:
     at = premises
     office = DaemonOffice(premises)
+    at.ledger.alarm = office.distrust_ledger
     at_agents, at_control = (Connections(boot=boot_id()) for _ in range(2))
     agent_api = AgentApi(
         engine=at.engine,

@@ -41,6 +41,7 @@ class Credentials:
         self._at = premises
         self._turn = asyncio.Lock()  # whatever opens, closes or replaces what is open does so alone
         self._warned: list[str] = []
+        self._ledger_told = 0  # the last write of the ledger that the audit log tells of, found while unlocking
 
     async def credentials(self) -> JsonObject:
         return {"credentials": [_meta_json(meta) for meta in self._of_vault(self._at.vault.credentials)]}

@@ -125,6 +125,7 @@ class DaemonOffice(Archive):
         except PolicyError as error:
             at.rulebook.use(None)
             self._warn(f"the trusted policy can't be read by this version, so nothing is allowed: {error}")
+        await self._look_at_ledger()
         await self._new_epoch(EpochReason.UNLOCK)
         await at.record(EventName.VAULT_UNLOCKED, term=at.vault.term, generation=at.vault.generation)
         await self._remember_head()
@@ -154,19 +155,46 @@ class DaemonOffice(Archive):
             await at.record(EventName.VAULT_LOCKED, term=at.vault.term, generation=at.vault.generation)
             await self._new_epoch(EpochReason.LOCK)
 
+    async def _look_at_ledger(self) -> None:
+        """Whether the ledger is the one that vault and log know; nothing runs else until a human has looked."""
+        at, known = self._at, self._of_vault(self._at.vault.ledger_mark)
+        try:
+            why = await asyncio.to_thread(at.ledger.hold_against, known, told=self._ledger_told)
+        except LedgerError as error:
+            raise ControlError("internal", str(error)) from None
+        if why is not None:
+            self.distrust_ledger(why)
+
+    def distrust_ledger(self, why: str) -> None:
+        """What was in doubt may be forgotten, so nothing runs until a human's signed word."""
+        if not self._at.sessions.frozen:
+            self._freeze()
+            self._post(EventName.DAEMON_FROZEN, why=why)
+
     async def freeze(self) -> JsonObject:
+        self._freeze()
+        await self._at.record(EventName.DAEMON_FROZEN)
+        return {"frozen": True}
+
+    def _freeze(self) -> None:
         at = self._at
         at.sessions.frozen = True
         at.desk.void(Happening.FROZEN)
         at.sessions.end_all(Ended.FROZEN)
         at.changed()
-        await at.record(EventName.DAEMON_FROZEN)
-        return {"frozen": True}
 
     async def thaw(self, signed: Signed) -> JsonObject:
-        await self._at.record(EventName.DAEMON_THAWED, key=signed.key_id)
-        self._at.sessions.frozen = False
-        self._at.changed()
+        """Let things run again; a ledger that was not trusted is taken as it is then."""
+        at = self._at
+        adopted = at.ledger.distrusted
+        if adopted is None:
+            await at.record(EventName.DAEMON_THAWED, key=signed.key_id)
+        else:
+            await at.record(EventName.DAEMON_THAWED, key=signed.key_id, ledger_adopted=adopted)
+            await asyncio.to_thread(at.ledger.adopt)
+            await self._remember_head()
+        at.sessions.frozen = False
+        at.changed()
         return {"frozen": False}
 
     def approvals(self, state: str | None) -> JsonObject:
@@ -256,7 +284,8 @@ class DaemonOffice(Archive):
     async def _remember_head(self) -> None:
         seq, head = self._at.writer.head
         try:
-            await asyncio.to_thread(self._at.vault.remember_audit_head, seq, head)
+            ledger = self._at.ledger.mark if self._at.ledger.distrusted is None else None
+            await asyncio.to_thread(self._at.vault.remember_audit_head, seq, head, ledger=ledger)
         except VaultError as error:
             self._warn(f"the vault could not take the head of the audit log: {error}")
 
@@ -285,6 +314,11 @@ class DaemonOffice(Archive):
             found.append(at.writer.poisoned)
         elif not at.writer.room():
             found.append("the disk of the audit log is nearly full; actions are refused until there is room")
+        if at.ledger.distrusted is not None:
+            found.append(
+                f"{at.ledger.distrusted}: changes in doubt may be forgotten. Look at `doorward operations list` and "
+                "`doorward audit show`; doorward thaw takes the ledger as it is"
+            )
         if at.vault.quarantine_reason is not None:
             found.append(f"the vault is quarantined: {at.vault.quarantine_reason.value}")
         if os.environ.get("TMUX") or os.environ.get("STY"):

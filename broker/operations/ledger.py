@@ -3,55 +3,41 @@
 In clear stand correlation ids, states and times; what was asked and answered is sealed with a key from the vault, and
 request ids and change keys are stored as keyed digests. Without the vault it tells how many operations are in doubt
 and nothing more. Results are kept 24 h, attempts in doubt until they are settled. An outcome that could not be written
-is written before anything else is looked up or begun.
+is written before anything else is looked up or begun. Where another hand was at the file nothing is begun, and no
+change is said to be free of doubt, until a human takes the file as it is.
 """
 
 import asyncio
 import hashlib
 import hmac
-import os
 import sqlite3
-import stat
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from broker.contract.wire import JsonObject, WireError, canonical, dump, parse_object
-from broker.core.ledger import Attempt, AttemptState, Doubt
+from broker.contract.wire import JsonObject, canonical
+from broker.core.ledger import Attempt, AttemptState, Doubt, LedgerMark
 from broker.core.secret import Secret
+from broker.operations.ledger_file import (
+    Keys,
+    LedgerChanged,
+    LedgerError,
+    advance,
+    checked_mark,
+    open_file,
+    sealed,
+    transaction,
+    unsealed,
+)
 
-FORMAT = 1
+__all__ = ["LedgerChanged", "LedgerError", "LedgerStore"]
+
 KEPT_MS = 24 * 3600 * 1000
-RESULT_BYTES_MAX = 8 << 20
 T = TypeVar("T")
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS attempts (
-    correlation_id TEXT PRIMARY KEY, request_key BLOB, change_key BLOB, state TEXT NOT NULL,
-    started_at_ms INTEGER NOT NULL, ended_at_ms INTEGER, attempt BLOB NOT NULL, envelope BLOB, settlement BLOB
-) STRICT;
-CREATE INDEX IF NOT EXISTS by_request ON attempts (request_key);
-CREATE INDEX IF NOT EXISTS by_change ON attempts (change_key, state);
-CREATE INDEX IF NOT EXISTS by_end ON attempts (state, ended_at_ms);
-"""
-
-
-class LedgerError(Exception):
-    """The ledger can't be read or written. The message names the file's role and what to do."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Keys:
-    """What seals entries, and what makes fingerprints of ids and change keys."""
-
-    aead: ChaCha20Poly1305
-    fingerprint: bytes
 
 
 class LedgerStore:
@@ -59,15 +45,50 @@ class LedgerStore:
 
     def __init__(self, path: Path, *, now_ms: Callable[[], int]) -> None:
         self.settling = asyncio.Lock()  # held by who settles, so that the log has one word on each change
+        self.alarm: Callable[[str], None] = lambda _: None  # told in the event loop, and of each change but once
+        self.distrusted: str | None = None
+        self.mark: LedgerMark | None = None  # as it was last read or written
         self._now_ms = now_ms
         self._mutex = threading.Lock()
         self._keys: Keys | None = None
         self._under_way: dict[str, Keys] = {}
-        self._owed: dict[str, tuple[AttemptState, bytes]] = {}  # outcomes that could not be written yet
-        self._db = _open(path)
+        self._owed: dict[str, tuple[AttemptState, bytes, Keys]] = {}  # outcomes that could not be written yet
+        self._db = open_file(path)
 
     def unlock(self, *, seal_key: Secret, fingerprint_key: Secret) -> None:
         self._keys = Keys(ChaCha20Poly1305(seal_key.reveal()), fingerprint_key.reveal())
+
+    def hold_against(self, known: LedgerMark | None, *, told: int) -> str | None:
+        """What is wrong with the file: by its seal, the mark that the vault knows, the last write that the log told.
+
+        Waits for the disk. Raises LedgerError where it can't be read.
+        """
+
+        def look() -> LedgerMark:
+            return checked_mark(self._db, self._unlocked().fingerprint)
+
+        self.distrusted = None
+        try:
+            found = self._guarded(look)
+        except LedgerChanged as error:
+            return str(error)
+        self.mark = found
+        if known is not None and known.id != found.id:
+            self.distrusted = "the attempt ledger is another one than before"
+        elif found.generation < max(told, 0 if known is None else known.generation):
+            self.distrusted = "the attempt ledger is an older one than before"
+        return self.distrusted
+
+    def adopt(self) -> LedgerMark:
+        """Take the file as it is, at a human's word. Waits for the disk."""
+
+        def write() -> LedgerMark:
+            with transaction(self._db):
+                return advance(self._db, self._unlocked().fingerprint)
+
+        self.distrusted = None
+        self.mark = self._guarded(write)
+        return self.mark
 
     def lock(self) -> None:
         """Take the keys away. Work in flight finishes with the ones that it began with."""
@@ -87,7 +108,7 @@ class LedgerStore:
         """At start: changes that were under way when the daemon died are in doubt from now on. A read just ended."""
 
         def take() -> list[str]:
-            with self._db:
+            with transaction(self._db):
                 rows = self._db.execute(
                     "SELECT correlation_id FROM attempts WHERE state = ? AND change_key IS NOT NULL"
                     " ORDER BY started_at_ms",
@@ -115,28 +136,35 @@ class LedgerStore:
         return await self._run(lambda: self._one("correlation_id = ?", (correlation_id,)))
 
     async def doubts(self, change_key: str) -> tuple[Doubt, ...]:
-        key = self._fingerprint("change", change_key)
-        found = await self._run(
-            lambda: self._all("change_key = ? AND state = ?", (key, AttemptState.IN_DOUBT), limit=16)
-        )
-        return tuple(_doubt(attempt) for attempt in found)
+        key, keys = self._fingerprint("change", change_key), self._unlocked()
+
+        def look() -> list[Attempt]:
+            with transaction(self._db, begin="BEGIN"):
+                self._trust(keys)
+                found = self._all(
+                    "change_key = ? AND state IN (?, ?)", (key, AttemptState.IN_DOUBT, AttemptState.RUNNING), limit=16
+                )
+            return [attempt for attempt in found if attempt.correlation_id not in self._under_way]
+
+        return tuple(_doubt(attempt) for attempt in await self._run(look))
 
     async def in_doubt(self, *, limit: int = 1000) -> list[Attempt]:
         return await self._run(lambda: self._all("state = ?", (AttemptState.IN_DOUBT,), limit=limit))
 
-    async def begin(self, attempt: Attempt) -> None:
-        """Write the attempt down, durably. Forgets results past their time."""
+    async def begin(self, attempt: Attempt) -> int:
+        """Write the attempt down, durably; the number of this write. Forgets results past their time."""
+        keys = self._unlocked()
         row = (
             attempt.correlation_id,
             None if attempt.request_id is None else self._fingerprint("request", attempt.anchor_id, attempt.request_id),
             None if attempt.change_key is None else self._fingerprint("change", attempt.change_key),
             AttemptState.RUNNING.value,
             attempt.started_at_ms,
-            _seal(self._unlocked(), attempt.correlation_id, "attempt", _attempt_json(attempt)),
+            sealed(self._unlocked(), attempt.correlation_id, "attempt", _attempt_json(attempt)),
         )
 
-        def write() -> None:
-            with self._db:
+        def write() -> int:
+            with self._writing(keys):
                 self._db.execute(
                     "DELETE FROM attempts WHERE state IN (?, ?) AND ended_at_ms < ?",
                     (AttemptState.DONE, AttemptState.SETTLED, self._now_ms() - KEPT_MS),
@@ -146,31 +174,33 @@ class LedgerStore:
                     " VALUES (?, ?, ?, ?, ?, ?)",
                     row,
                 )
+            return self._generation()
 
-        self._under_way[attempt.correlation_id] = self._unlocked()
+        self._under_way[attempt.correlation_id] = keys
         try:
-            await self._run(write)
+            return await self._run(write)
         except LedgerError:
             del self._under_way[attempt.correlation_id]
             raise
 
     async def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject) -> None:
         keys = self._under_way.pop(correlation_id, None) or self._unlocked()
-        sealed = _seal(keys, correlation_id, "envelope", envelope)
+        told = sealed(keys, correlation_id, "envelope", envelope)
         state = AttemptState.IN_DOUBT if in_doubt else AttemptState.DONE
-        self._owed.setdefault(correlation_id, (state, sealed))  # the first that was known of it is the truth
+        self._owed.setdefault(correlation_id, (state, told, keys))  # the first that was known of it is the truth
         await self._run(lambda: None)
 
     async def settle(self, correlation_id: str, settlement: JsonObject) -> bool:
         """Close what is in doubt and keep what closed it. False where it is not in doubt (any more)."""
-        sealed = _seal(self._unlocked(), correlation_id, "settlement", settlement)
+        keys = self._unlocked()
+        told = sealed(keys, correlation_id, "settlement", settlement)
 
         def write() -> bool:
-            with self._db:
+            with self._writing(keys):
                 cursor = self._db.execute(
                     "UPDATE attempts SET state = ?, ended_at_ms = ?, settlement = ?"
                     " WHERE correlation_id = ? AND state = ?",
-                    (AttemptState.SETTLED, self._now_ms(), sealed, correlation_id, AttemptState.IN_DOUBT),
+                    (AttemptState.SETTLED, self._now_ms(), told, correlation_id, AttemptState.IN_DOUBT),
                 )
             return cursor.rowcount == 1
 
@@ -183,32 +213,65 @@ class LedgerStore:
             row = self._db.execute(
                 "SELECT settlement FROM attempts WHERE correlation_id = ?", (correlation_id,)
             ).fetchone()
-            sealed = None if row is None else row[0]
-            return None if sealed is None else _unseal(self._unlocked(), correlation_id, "settlement", sealed)
+            told = None if row is None else row[0]
+            return None if told is None else unsealed(self._unlocked(), correlation_id, "settlement", told)
 
         return await self._run(read)
 
     async def _run(self, work: Callable[[], T]) -> T:
         """SQLite waits for the disk: off the event loop, one at a time, finished even if the caller is cancelled."""
-        return await asyncio.shield(asyncio.to_thread(self._guarded, work))
+        try:
+            return await asyncio.shield(asyncio.to_thread(self._guarded, work))
+        except LedgerChanged as error:
+            self.alarm(str(error))
+            raise
 
     def _guarded(self, work: Callable[[], T]) -> T:
         with self._mutex:
             try:
                 self._write_owed()
                 return work()
+            except LedgerChanged as changed:
+                self.distrusted = str(changed)
+                raise
             except sqlite3.Error as cause:
                 raise LedgerError("the attempt ledger can't be used; run: doorward doctor") from cause
 
     def _write_owed(self) -> None:
-        for correlation_id, (state, sealed) in list(self._owed.items()):
-            with self._db:
+        for correlation_id, (state, told, keys) in list(self._owed.items()):
+            with self._writing(keys, always=True):
                 self._db.execute(
                     "UPDATE attempts SET state = iif(change_key IS NULL, ?, ?), ended_at_ms = ?, envelope = ?"
                     " WHERE correlation_id = ?",  # a read leaves nothing in doubt
-                    (AttemptState.DONE, state, self._now_ms(), sealed, correlation_id),
+                    (AttemptState.DONE, state, self._now_ms(), told, correlation_id),
                 )
             del self._owed[correlation_id]
+
+    @contextmanager
+    def _writing(self, keys: Keys, *, always: bool = False) -> Iterator[None]:
+        """A write to a file that is as we left it.
+
+        What became of an attempt is written down `always`; a file that was wrong stays so then.
+        """
+        with transaction(self._db):
+            try:
+                self._trust(keys)
+            except LedgerChanged as changed:
+                if not always:
+                    raise
+                self.distrusted = str(changed)
+                yield
+                return
+            yield
+            self.mark = advance(self._db, keys.fingerprint)
+
+    def _trust(self, keys: Keys) -> None:
+        if self.distrusted is not None:
+            raise LedgerChanged(self.distrusted)
+        checked_mark(self._db, keys.fingerprint)
+
+    def _generation(self) -> int:
+        return 0 if self.mark is None else self.mark.generation
 
     def _one(self, where: str, values: tuple[object, ...]) -> Attempt | None:
         found = self._all(where, values, limit=1)
@@ -223,8 +286,8 @@ class LedgerStore:
         return [self._attempt(*row) for row in rows]
 
     def _attempt(self, correlation_id: str, state: str, attempt: bytes, envelope: bytes | None) -> Attempt:
-        told = _unseal(self._unlocked(), correlation_id, "attempt", attempt)
-        answer = None if envelope is None else _unseal(self._unlocked(), correlation_id, "envelope", envelope)
+        told = unsealed(self._unlocked(), correlation_id, "attempt", attempt)
+        answer = None if envelope is None else unsealed(self._unlocked(), correlation_id, "envelope", envelope)
         return Attempt(
             correlation_id=correlation_id,
             anchor_id=str(told["anchor_id"]),
@@ -249,22 +312,6 @@ class LedgerStore:
         if self._keys is None:
             raise LedgerError("the ledger is sealed while the vault is locked")
         return self._keys
-
-
-def _seal(keys: Keys, correlation_id: str, field: str, value: JsonObject) -> bytes:
-    nonce = os.urandom(12)
-    return nonce + keys.aead.encrypt(nonce, dump(value), f"{correlation_id}/{field}".encode())
-
-
-def _unseal(keys: Keys, correlation_id: str, field: str, sealed: bytes) -> JsonObject:
-    try:
-        plain = keys.aead.decrypt(sealed[:12], sealed[12:], f"{correlation_id}/{field}".encode())
-    except InvalidTag as cause:
-        raise LedgerError("an entry of the attempt ledger was changed; run: doorward doctor") from cause
-    try:
-        return parse_object(plain, max_bytes=RESULT_BYTES_MAX)
-    except WireError as cause:
-        raise LedgerError("an entry of the attempt ledger can't be read; run: doorward doctor") from cause
 
 
 def _attempt_json(attempt: Attempt) -> JsonObject:
@@ -294,26 +341,3 @@ def _doubt(attempt: Attempt) -> Doubt:
         summary=attempt.summary,
         sent_at_ms=attempt.started_at_ms,
     )
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as cause:
-        raise LedgerError("the attempt ledger can't be opened; is its directory yours and not a link?") from cause
-    status = os.fstat(descriptor)
-    os.close(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.geteuid():
-        raise LedgerError("the attempt ledger is not a plain file of this user's alone")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise LedgerError("the attempt ledger is open to others; run: chmod 600 on it")
-    try:
-        database = sqlite3.connect(path, check_same_thread=False, timeout=5.0)
-        database.executescript("PRAGMA journal_mode=DELETE; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;")
-        version = int(database.execute("PRAGMA user_version").fetchone()[0])
-        if version > FORMAT:
-            raise LedgerError(f"the attempt ledger has format {version}, this program knows up to {FORMAT}")
-        database.executescript(_SCHEMA + f"PRAGMA user_version={FORMAT};")
-    except sqlite3.Error as cause:
-        raise LedgerError("the attempt ledger is not a database; move it away and run: doorward doctor") from cause
-    return database

@@ -18,6 +18,7 @@ from broker.core.credential import (
     HeaderSecret,
     kind_of,
 )
+from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
 from broker.vault.fields import FieldError, Fields, spelled
 
@@ -149,6 +150,15 @@ def encode_retired(version: int) -> bytes:
 
 def decode_retired(content: bytes) -> int:
     return Fields.parse(content, {"version"}).integer("version")
+
+
+def encode_ledger(mark: LedgerMark) -> bytes:
+    return canonical({"id": mark.id, "generation": mark.generation})
+
+
+def decode_ledger(content: bytes) -> LedgerMark:
+    fields = Fields.parse(content, {"id", "generation"})
+    return LedgerMark(id=fields.text("id"), generation=fields.integer("generation"))
 
 
 def encode_approvers(approvers: Sequence[Approver]) -> bytes:

@@ -23,6 +23,7 @@ class RecordKind(StrEnum):
     POLICY = "policy"
     CREDENTIAL = "credential"
     VALUE = "value"
+    LEDGER = "ledger"  # which attempt ledger belongs to it, and how far that had got
     RETIRED = "retired"  # the highest version that a removed credential had
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from broker.core.credential import CredentialMeta, CredentialSecret, covers_url
+from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
 from broker.vault.contents import (
     Approver,
@@ -18,6 +19,7 @@ from broker.vault.contents import (
     decode_approvers,
     decode_audit_head,
     decode_audit_keys,
+    decode_ledger,
     decode_policy,
     decode_retired,
     decode_secret,
@@ -65,6 +67,9 @@ class Opened:
 
     def audit_head(self) -> AuditHead | None:
         return self._only(RecordKind.AUDIT_HEAD, decode_audit_head)
+
+    def ledger_mark(self) -> LedgerMark | None:
+        return self._only(RecordKind.LEDGER, decode_ledger)
 
     def trusted_policy(self) -> TrustedPolicy | None:
         return self._only(RecordKind.POLICY, decode_policy)

@@ -11,9 +11,18 @@ from pathlib import Path
 from broker.contract.kdf import KdfParams
 from broker.contract.statements import policy_bytes
 from broker.core.credential import Binding, Credential, CredentialMeta, CredentialSecret, with_value
+from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
 from broker.vault.approver_keys import PUBLIC_KEY_BYTES, verify
-from broker.vault.contents import Approver, AuditHead, AuditKeys, TrustedPolicy, encode_approvers, encode_retired
+from broker.vault.contents import (
+    Approver,
+    AuditHead,
+    AuditKeys,
+    TrustedPolicy,
+    encode_approvers,
+    encode_ledger,
+    encode_retired,
+)
 from broker.vault.faults import Fault, VaultError
 from broker.vault.index import RecordKind
 from broker.vault.lifecycle import Lifecycle
@@ -94,6 +103,10 @@ class Vault(Lifecycle):
     def audit_head(self) -> AuditHead | None:
         return self._in_use().audit_head()
 
+    def ledger_mark(self) -> LedgerMark | None:
+        """The attempt ledger as the vault last saw it."""
+        return self._in_use().ledger_mark()
+
     def derived_key(self, purpose: str) -> Secret:
         """A key for another store, the same for as long as the vault lives. One purpose, one key."""
         if not _PURPOSE.fullmatch(purpose):
@@ -156,8 +169,8 @@ class Vault(Lifecycle):
                 raise VaultError(Fault.BAD_SIGNATURE, "no enrolled approver signed this policy")
             self._apply(Edit(puts=(current.records.put_only(RecordKind.POLICY, policy.encode()),)))
 
-    def remember_audit_head(self, seq: int, h: str) -> None:
-        """Keep the head of the audit log. It never goes back; `readopt` alone forgets it."""
+    def remember_audit_head(self, seq: int, h: str, *, ledger: LedgerMark | None = None) -> None:
+        """Keep the head of the audit log, and where the ledger stands. The head never goes back but by `readopt`."""
         with self._writing:
             current = self._in_use()
             if seq < 0 or not _HASH.fullmatch(h):
@@ -166,8 +179,11 @@ class Vault(Lifecycle):
             if known is not None and (seq < known.seq or (seq == known.seq and h != known.h)):
                 raise VaultError(Fault.HEAD_WENT_BACK, "the audit log is behind the head that the vault remembers")
             head = AuditHead(seq=seq, h=h)
-            if head != known:
-                self._apply(Edit(puts=(current.records.put_only(RecordKind.AUDIT_HEAD, head.encode()),)))
+            puts = [] if head == known else [current.records.put_only(RecordKind.AUDIT_HEAD, head.encode())]
+            if ledger not in {None, current.ledger_mark()}:
+                puts.append(current.records.put_only(RecordKind.LEDGER, encode_ledger(ledger)))
+            if puts:
+                self._apply(Edit(puts=tuple(puts)))
 
     def _shelved(self, name: str) -> Shelved:
         return find(self._in_use().shelf, name)

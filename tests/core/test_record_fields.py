@@ -74,12 +74,12 @@ def test_a_decision_is_recorded_with_the_request_it_is_about(ask: HttpAsk, word:
 
 def test_an_intent_names_what_was_permitted_and_what_was_in_doubt() -> None:
     doubt = Doubt(correlation_id="op_0", session_id="s", agent="a", operation="o", summary="s", sent_at_ms=0)
-    told = records.intent(permit(), policy_digest=market.DIGEST, doubts=(doubt,))
+    told = records.intent(permit(), policy_digest=market.DIGEST, doubts=(doubt,), ledger=7)
 
     assert (CREATE.digest, "market.orders.create", "write", ["op_0"]) == (
         told["digest"], told["operation"], told["effect"], told["doubts"],
     )  # fmt: skip
-    assert ("market", 2) == (told["credential"], told["credential_version"])
+    assert ("market", 2, 7) == (told["credential"], told["credential_version"], told["ledger"])
 
 
 def test_an_outcome_is_recorded_as_numbers_and_words_of_ours() -> None:
@@ -97,7 +97,7 @@ def test_no_record_holds_a_body_or_a_fraction() -> None:
     told: list[JsonObject] = [
         records.requested(market.agent(), body_digest="sha256:00", request_id=None),
         records.decided(evaluate(market.POLICY, market.agent(), CREATE), CREATE, policy_digest=market.DIGEST),
-        records.intent(permit(), policy_digest=market.DIGEST, doubts=()),
+        records.intent(permit(), policy_digest=market.DIGEST, doubts=(), ledger=None),
         records.remote(replace(outcome(), fault=Fault.TRUNCATED), sent_body_bytes=0),
         records.BROKEN,
     ]

@@ -42,12 +42,13 @@ class MemoryLedger:
             if attempt.change_key == change_key and attempt.state is AttemptState.IN_DOUBT
         )
 
-    async def begin(self, attempt: Attempt) -> None:
+    async def begin(self, attempt: Attempt) -> int:
         self._fail()
         if attempt.correlation_id in self._attempts:
             raise ValueError("this attempt was begun before")
         self._attempts[attempt.correlation_id] = attempt
         await asyncio.sleep(0)
+        return len(self._attempts)
 
     async def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject) -> None:
         self._fail()

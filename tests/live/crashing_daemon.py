@@ -77,10 +77,11 @@ class FusedLedger(Ledger):
         return found
 
     @override
-    async def begin(self, attempt: Attempt) -> None:
+    async def begin(self, attempt: Attempt) -> int:
         self._fuse.burn("before", "begin")
-        await self._port.begin(attempt)
+        written = await self._port.begin(attempt)
         self._fuse.burn("after", "begin")
+        return written
 
     @override
     async def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.ledger import AttemptState
+from broker.core.ledger import AttemptState, LedgerMark
 from broker.core.secret import Secret
-from broker.operations import ledger as ledger_module
-from broker.operations.ledger import KEPT_MS, LedgerError, LedgerStore
+from broker.operations import ledger_file
+from broker.operations.ledger import KEPT_MS, LedgerChanged, LedgerError, LedgerStore
 from tests.fakes.attempts import CHANGE, ENVELOPE, OP, OTHER, PRINT, SEAL, attempt, opened
 from tests.fakes.clock import SetClock
 
@@ -202,6 +202,108 @@ async def test_a_changed_entry_is_noticed(path: Path, store: LedgerStore, field:
         await (store.settlement(OP) if field == "settlement" else store.by_id(OP))
 
 
+FORGETTING = {
+    "done": "UPDATE attempts SET state = 'done'",
+    "settled": "UPDATE attempts SET state = 'settled'",
+    "taken away": "DELETE FROM attempts",
+    "a read": "UPDATE attempts SET change_key = NULL",
+    "another change": "UPDATE attempts SET change_key = x'00'",
+    "another id": "UPDATE attempts SET correlation_id = 'op_other'",
+    "fewer writes": "UPDATE mark SET generation = 0",
+    "another file's id": "UPDATE mark SET id = 'another'",
+    "no seal": "UPDATE mark SET seal = NULL",
+    "no mark": "DELETE FROM mark",
+}
+
+
+@pytest.mark.parametrize("how", FORGETTING)
+async def test_a_doubt_that_another_hand_forgot_lets_nothing_through(path: Path, store: LedgerStore, how: str) -> None:
+    """T36, while the daemon runs."""
+    told: list[str] = []
+    store.alarm = told.append
+    await store.begin(attempt())
+    await store.finish(OP, in_doubt=True, envelope=ENVELOPE)
+    change(path, FORGETTING[how])
+
+    for asked in (store.doubts(CHANGE), store.begin(attempt(OTHER)), store.settle(OP, {})):
+        with pytest.raises(LedgerChanged):
+            await asked
+    assert told
+    assert store.distrusted is not None
+    assert {} == store._under_way
+
+
+@pytest.mark.parametrize("how", FORGETTING)
+async def test_a_doubt_that_was_forgotten_while_no_daemon_ran_is_missed(path: Path, clock: SetClock, how: str) -> None:
+    store = opened(path, clock)
+    await store.begin(attempt())
+    await store.finish(OP, in_doubt=True, envelope=ENVELOPE)
+    mark = store.mark
+    store.close()
+    change(path, FORGETTING[how])
+
+    again = opened(path, clock)
+    assert again.hold_against(mark, told=0) is not None
+    with pytest.raises(LedgerChanged):
+        await again.doubts(CHANGE)
+    again.close()
+
+
+async def test_a_doubt_that_is_made_an_attempt_under_way_blocks_all_the_same(path: Path, store: LedgerStore) -> None:
+    await store.begin(attempt())
+    await store.finish(OP, in_doubt=True, envelope=ENVELOPE)
+    change(path, "UPDATE attempts SET state = 'running'")
+
+    assert [OP] == [doubt.correlation_id for doubt in await store.doubts(CHANGE)]
+
+
+async def test_an_attempt_that_is_under_way_is_no_doubt_yet(store: LedgerStore) -> None:
+    await store.begin(attempt())
+
+    assert () == await store.doubts(CHANGE)
+
+
+async def test_another_or_an_older_file_is_told_by_what_others_remember(path: Path, clock: SetClock) -> None:
+    store = opened(path, clock)
+    assert 1 == await store.begin(attempt())
+    store.close()
+    older = path.read_bytes()  # noqa: ASYNC240 - nobody waits
+    store = opened(path, clock)
+    assert store.hold_against(None, told=0) is None
+    assert LedgerMark(id=store.mark.id if store.mark else "", generation=1) == store.mark
+    assert 2 == await store.begin(attempt(OTHER, request_id="2"))
+    mark = store.mark
+    assert mark is not None
+    assert store.hold_against(mark, told=2) is None
+    store.close()
+    path.write_bytes(older)  # noqa: ASYNC240 - likewise
+
+    store = opened(path, clock)
+    for known, told in ((mark, 0), (None, 2), (LedgerMark(id="another", generation=0), 0)):
+        assert store.hold_against(known, told=told) is not None
+        with pytest.raises(LedgerChanged):
+            await store.begin(attempt("op_3", request_id="3"))
+    assert mark.id == store.adopt().id
+    assert store.hold_against(store.mark, told=0) is None
+    await store.begin(attempt("op_3", request_id="3"))
+    store.close()
+
+
+async def test_what_became_of_an_attempt_is_written_into_a_changed_file_too(path: Path, store: LedgerStore) -> None:
+    await store.begin(attempt())
+    change(path, "UPDATE mark SET seal = x'00'")
+    await store.finish(OP, in_doubt=True, envelope=ENVELOPE)
+
+    found = await store.by_id(OP)
+    assert found is not None
+    assert AttemptState.IN_DOUBT is found.state
+    assert "another hand" in str(store.distrusted)
+    with pytest.raises(LedgerChanged):
+        await store.doubts(CHANGE)
+    store.adopt()
+    assert [OP] == [doubt.correlation_id for doubt in await store.doubts(CHANGE)]
+
+
 async def test_an_entry_put_in_anothers_place_is_noticed(path: Path, store: LedgerStore) -> None:
     await store.begin(attempt())
     await store.begin(attempt(OTHER, request_id="other"))
@@ -316,7 +418,7 @@ async def test_an_entry_that_is_too_large_to_be_read_is_said_to_be(
     store: LedgerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.begin(attempt())
-    monkeypatch.setattr(ledger_module, "RESULT_BYTES_MAX", 10)
+    monkeypatch.setattr(ledger_file, "RESULT_BYTES_MAX", 10)
 
     with pytest.raises(LedgerError, match="can't be read"):
         await store.by_id(OP)

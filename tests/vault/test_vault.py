@@ -12,6 +12,7 @@ from broker.core.credential import (
     HeaderSecret,
     parse_binding,
 )
+from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
 from broker.vault import (
     AuditHead,
@@ -203,3 +204,20 @@ def test_derived_keys_are_lasting_and_one_per_purpose_and_vault(tmp_path: Path) 
         for purpose in ("", "Ledger", "a b", "x" * 65, "a\n"):
             with pytest.raises(VaultError):
                 vault.derived_key(purpose)
+
+
+def test_the_ledger_that_belongs_to_it_is_remembered_with_the_head(tmp_path: Path) -> None:
+    path, mark = new_vault(tmp_path), LedgerMark(id="abc", generation=7)
+    with Vault.open(path) as vault:
+        vault.unlock(KEK)
+        assert vault.ledger_mark() is None
+        vault.remember_audit_head(7, HEAD, ledger=mark)
+        before = vault.generation
+        vault.remember_audit_head(7, HEAD, ledger=mark)
+        vault.remember_audit_head(7, HEAD)
+        assert before == vault.generation, "nothing new is not written"
+
+    with Vault.open(path) as vault:
+        vault.unlock(KEK)
+        assert mark == vault.ledger_mark()
+        assert AuditHead(seq=7, h=HEAD) == vault.audit_head()
