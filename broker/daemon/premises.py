@@ -12,7 +12,7 @@ from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
-from broker.daemon.refusals import Refusals
+from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
 from broker.executors.https.client import HttpsExecutor
 from broker.operations.ledger import LedgerStore
@@ -42,7 +42,7 @@ class Premises:
     runs: RunTable
     hub: EventHub
     challenges: Challenges
-    refusals: Refusals
+    refusals: RepeatedRefusals
     engine: PipelineEngine
     clock: SystemClock
     version: str

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.daemon import refusals as refusals_module
-from broker.daemon.refusals import Refusals
+from broker.daemon import repeated_refusals as refusals_module
+from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.server.office import Refused
 from tests.fakes.audit_log import MemoryAudit
 from tests.fakes.clock import SetClock
@@ -13,7 +13,7 @@ NO = Refused(code="bad_signature", route="/v1/thaw", agent="codex", pid=7, exe="
 
 def test_who_was_refused_what_is_on_record() -> None:
     audit = MemoryAudit()
-    Refusals(audit=audit, clock=SetClock()).record(NO)
+    RepeatedRefusals(audit=audit, clock=SetClock()).record(NO)
 
     (event,) = audit.events
     assert "control.refused" == event.name
@@ -29,7 +29,7 @@ def test_who_was_refused_what_is_on_record() -> None:
 def test_a_flood_of_refusals_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals_module, "IN_FULL", 2)
     audit, clock = MemoryAudit(), SetClock()
-    refusals = Refusals(audit=audit, clock=clock)
+    refusals = RepeatedRefusals(audit=audit, clock=clock)
     for _ in range(5):
         refusals.record(NO)
     assert ["control.refused"] * 2 == [event.name for event in audit.events]
@@ -46,4 +46,4 @@ def test_a_refusal_stands_though_it_can_not_be_recorded() -> None:
     audit = MemoryAudit()
     audit.broken = True
 
-    Refusals(audit=audit, clock=SetClock()).record(NO)
+    RepeatedRefusals(audit=audit, clock=SetClock()).record(NO)

@@ -29,7 +29,7 @@ from broker.executors.https.faults import (
 )
 from broker.executors.https.inject import inject
 from broker.executors.https.pool import PoolKey, Pools
-from broker.executors.https.resolver import Door, SystemLookup
+from broker.executors.https.resolver import Destination, SystemLookup
 from tests.fakes.upstream import Upstream
 
 
@@ -38,8 +38,8 @@ async def test_a_second_dispatch_of_an_attempt_is_refused_before_it_reaches_the_
     pools = Pools(lookup)
     attempt = Attempt(Deadlines())
     async with Upstream() as server:
-        door = Door(scheme="http", host="127.0.0.1", port=server.port, named=True)
-        key = PoolKey(door=door, credential=None, credential_version=None, tls=Tls())
+        destination = Destination(scheme="http", host="127.0.0.1", port=server.port, named=True)
+        key = PoolKey(destination=destination, credential=None, credential_version=None, tls=Tls())
         async with pools.lease(key) as session:
             url = URL(f"http://127.0.0.1:{server.port}/")
             async with session.get(url, middlewares=(partial(once, attempt),)) as response:

@@ -9,7 +9,7 @@ from broker.core.policy.model import Tls
 from broker.executors.https import ExecutorError, HttpsExecutor
 from broker.executors.https.faults import AddressRefusedError
 from broker.executors.https.pool import PoolKey, Pools
-from broker.executors.https.resolver import CheckedResolver, Door, SystemLookup, checked_socket
+from broker.executors.https.resolver import CheckedResolver, Destination, SystemLookup, checked_socket
 from tests.fakes import upstream as up
 from tests.fakes.authority import Authority
 from tests.fakes.https_calls import loopback, over_tls
@@ -90,8 +90,8 @@ async def test_a_request_under_way_is_finished_when_its_credential_is_dropped(ex
 
 
 def key(number: int) -> PoolKey:
-    door = Door(scheme="https", host=f"host{number}.example.com", port=443, named=True)
-    return PoolKey(door=door, credential="api", credential_version=1, tls=Tls())
+    destination = Destination(scheme="https", host=f"host{number}.example.com", port=443, named=True)
+    return PoolKey(destination=destination, credential="api", credential_version=1, tls=Tls())
 
 
 async def test_pools_are_bounded_and_the_idle_ones_go_first() -> None:
@@ -127,20 +127,20 @@ async def test_the_resolver_of_a_door_answers_for_no_other_host() -> None:
         del port
         return {"api.example.com": ["93.184.216.34"], "empty.example.com": []}[host]
 
-    door = Door(scheme="https", host="api.example.com", port=443, named=True)
-    resolver = CheckedResolver(door, lookup)
+    destination = Destination(scheme="https", host="api.example.com", port=443, named=True)
+    resolver = CheckedResolver(destination, lookup)
 
     assert ["93.184.216.34"] == [found["host"] for found in await resolver.resolve("api.example.com", 443)]
     with pytest.raises(AddressRefusedError):
         await resolver.resolve("other.example.com", 443)
     with pytest.raises(OSError, match="no address"):
-        await CheckedResolver(replace(door, host="empty.example.com"), lookup).resolve("empty.example.com", 443)
+        await CheckedResolver(replace(destination, host="empty.example.com"), lookup).resolve("empty.example.com", 443)
     await resolver.close()
 
 
 def test_a_socket_is_made_for_allowed_addresses_alone() -> None:
-    door = Door(scheme="https", host="api.example.com", port=443, named=True)
-    with checked_socket(door, (2, 1, 6, "", ("93.184.216.34", 443))) as made:
+    destination = Destination(scheme="https", host="api.example.com", port=443, named=True)
+    with checked_socket(destination, (2, 1, 6, "", ("93.184.216.34", 443))) as made:
         assert made.fileno() > 0
     with pytest.raises(AddressRefusedError):
-        checked_socket(door, (2, 1, 6, "", ("169.254.169.254", 443)))
+        checked_socket(destination, (2, 1, 6, "", ("169.254.169.254", 443)))

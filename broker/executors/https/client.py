@@ -24,7 +24,7 @@ from broker.executors.https.attempt import Attempt, SlicedBody, once
 from broker.executors.https.content import Content
 from broker.executors.https.faults import AddressRefusedError, ContentFaultError, ExecutorError, fault_of
 from broker.executors.https.pool import CarefulConnector, PoolKey, Pools
-from broker.executors.https.resolver import Door, Lookup, SystemLookup
+from broker.executors.https.resolver import Destination, Lookup, SystemLookup
 from broker.ports import SecretStore
 
 MAX_BODY_BYTES = 1 << 20  # what predicates and strict JSON look at, whatever a policy allows
@@ -136,11 +136,13 @@ class HttpsExecutor:
         """Raises AddressRefusedError where the host can't lead anywhere allowed."""
         frozen = permit.frozen
         service = frozen.service
-        door = Door(scheme=_url(frozen).scheme, host=frozen.host, port=frozen.port, named=frozen.host == service.host)
-        if not reach(host=door.host, scheme=door.scheme, named=door.named):
+        destination = Destination(
+            scheme=_url(frozen).scheme, host=frozen.host, port=frozen.port, named=frozen.host == service.host
+        )
+        if not reach(host=destination.host, scheme=destination.scheme, named=destination.named):
             raise AddressRefusedError
         return PoolKey(
-            door=door,
+            destination=destination,
             credential=service.credential,
             credential_version=permit.credential_version,
             tls=service.tls,

@@ -1,4 +1,4 @@
-"""Connections kept for reuse: one pool per door, credential version and TLS trust, and none shared between them.
+"""Connections kept for reuse: one pool per destination, credential version and TLS trust, and none shared between them.
 
 A kept connection on which anything arrived unasked, or which the peer has closed, is dropped and never used again.
 Pools of a locked or rotated credential take no new request and close when their last request ends.
@@ -23,7 +23,7 @@ from typing_extensions import override
 from broker.core.policy.model import Tls
 from broker.executors.https.attempt import WatchedRequest
 from broker.executors.https.faults import ExecutorError, PinMismatchError
-from broker.executors.https.resolver import CheckedResolver, Door, Lookup, checked_socket
+from broker.executors.https.resolver import CheckedResolver, Destination, Lookup, checked_socket
 from broker.executors.https.trust import is_pinned, trust_context
 
 MAX_POOLS = 64
@@ -36,7 +36,7 @@ READ_BUFFER_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolKey:
-    door: Door
+    destination: Destination
     credential: str | None
     credential_version: int | None
     tls: Tls
@@ -45,15 +45,15 @@ class PoolKey:
 class CarefulConnector(aiohttp.TCPConnector):
     """Hands out fresh connections whose pin was checked, and kept ones that were vouched for and stayed silent."""
 
-    def __init__(self, *, door: Door, lookup: Lookup, context: SSLContext, pin: str | None) -> None:
+    def __init__(self, *, destination: Destination, lookup: Lookup, context: SSLContext, pin: str | None) -> None:
         super().__init__(
             ssl=context,
-            resolver=CheckedResolver(door, lookup),
+            resolver=CheckedResolver(destination, lookup),
             use_dns_cache=False,
             limit=0,
             limit_per_host=CONNECTIONS_PER_POOL,
             keepalive_timeout=IDLE_S,
-            socket_factory=partial(checked_socket, door),
+            socket_factory=partial(checked_socket, destination),
         )
         self._pin = pin
         self._used: WeakSet[ResponseHandler] = WeakSet()
@@ -145,7 +145,7 @@ class Pools:
     def _open(self, key: PoolKey) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession(
             connector=CarefulConnector(
-                door=key.door, lookup=self._lookup, context=self._context(key.tls), pin=key.tls.pin
+                destination=key.destination, lookup=self._lookup, context=self._context(key.tls), pin=key.tls.pin
             ),
             request_class=WatchedRequest,
             cookie_jar=aiohttp.DummyCookieJar(),

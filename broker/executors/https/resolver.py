@@ -39,7 +39,7 @@ class SystemLookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class Destination:
     """The one host that a pool may dial, and under which scheme."""
 
     scheme: str
@@ -47,27 +47,27 @@ class Door:
     port: int
     named: bool
 
-    def opens_to(self, address: str) -> bool:
+    def allows(self, address: str) -> bool:
         return may_dial(address, host=self.host, scheme=self.scheme, named=self.named)
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves the door's host and nothing else; refuses a name as a whole if one of its addresses is refused."""
+    """Resolves the destination's host and nothing else; one address that is refused refuses the name as a whole."""
 
-    def __init__(self, door: Door, lookup: Lookup) -> None:
-        self._door = door
+    def __init__(self, destination: Destination, lookup: Lookup) -> None:
+        self._destination = destination
         self._lookup = lookup
 
     @override
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        if host != self._door.host:
+        if host != self._destination.host:
             raise AddressRefusedError
         addresses = await self._lookup(host, port)
         if not addresses:
             raise OSError("the name has no address")
-        if not all(self._door.opens_to(address) for address in addresses):
+        if not all(self._destination.allows(address) for address in addresses):
             raise AddressRefusedError
         return [_result(host, address, port) for address in addresses]
 
@@ -76,10 +76,10 @@ class CheckedResolver(AbstractResolver):
         """Nothing to release: the lookup is shared."""
 
 
-def checked_socket(door: Door, info: Any) -> socket.socket:
+def checked_socket(destination: Destination, info: Any) -> socket.socket:
     """A socket for one address, or AddressRefusedError."""
     family, kind, protocol, _, address = info
-    if not door.opens_to(address[0]):
+    if not destination.allows(address[0]):
         raise AddressRefusedError
     return socket.socket(family, kind, protocol)
 

@@ -13,7 +13,7 @@ WINDOW_S = 60.0
 IN_FULL = 60
 
 
-class Refusals:
+class RepeatedRefusals:
     """Records refusals. Never raises: a refusal stands, recorded or not."""
 
     def __init__(self, *, audit: AuditLog, clock: Clock) -> None:
