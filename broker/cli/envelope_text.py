@@ -7,6 +7,7 @@ envelope as the daemon spelled it. Decides nothing: the exit code follows from t
 import sys
 
 from broker.cli.main import exit_code
+from broker.cli.output import part, parts
 from broker.contract.neutralise import visible, visible_json
 
 TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
@@ -31,12 +32,12 @@ def show(envelope: "Mapping[str, JsonValue]", *, as_json: bool, spelled: bytes =
 def lines(envelope: "Mapping[str, JsonValue]", *, terminal: bool) -> list[str]:
     """The text form. On a terminal text bodies are neutralised as well; a pipe gets them as they came."""
     out = [_head(envelope)]
-    out += _incomplete(_part(envelope, "completeness"))
+    out += _incomplete(part(envelope, "completeness"))
     out.append(_shown(envelope.get("message")))
     out += [
-        f"! {_shown(warning.get('code'))}: {_shown(warning.get('message'))}" for warning in _parts(envelope, "warnings")
+        f"! {_shown(warning.get('code'))}: {_shown(warning.get('message'))}" for warning in parts(envelope, "warnings")
     ]
-    command = _part(envelope, "next").get("command")
+    command = part(envelope, "next").get("command")
     if command:
         out.append(f"next: {_shown(command)}")
     if envelope.get("correlation_id"):
@@ -44,7 +45,7 @@ def lines(envelope: "Mapping[str, JsonValue]", *, terminal: bool) -> list[str]:
     previous = envelope.get("previous_correlation_id")
     if previous:
         out.append(f"about: {_shown(previous)}")
-    answer = _part(envelope, "http")
+    answer = part(envelope, "http")
     if answer:
         out += _answer(answer, terminal=terminal)
     return out
@@ -55,7 +56,7 @@ def _head(envelope: "Mapping[str, JsonValue]") -> str:
     sign = "?" if category in _UNKNOWN else _SIGNS.get(category, "x")
     delay = envelope.get("retry_after_s")
     retry = f"retry: {_shown(envelope.get('retry'))}" + ("" if delay is None else f" ({_shown(delay)} s)")
-    complete = _part(envelope, "completeness").get("complete")
+    complete = part(envelope, "completeness").get("complete")
     whole = "" if complete is None else ", complete" if complete else ", INCOMPLETE"
     effect = f"remote effect: {_shown(envelope.get('remote_effect'))}"
     return f"{sign} {visible(category)} ({_shown(envelope.get('code'))}){whole}; {retry}; {effect}"
@@ -63,7 +64,7 @@ def _head(envelope: "Mapping[str, JsonValue]") -> str:
 
 def _incomplete(completeness: "Mapping[str, JsonValue]") -> list[str]:
     out = []
-    for reason in _parts(completeness, "incomplete_reasons"):
+    for reason in parts(completeness, "incomplete_reasons"):
         by = f"by the {_shown(reason.get('by'))}"
         if reason.get("limit") is not None:
             by += f", limit {_shown(reason['limit'])} {_shown(reason.get('unit') or '')}".rstrip()
@@ -93,16 +94,6 @@ def _answer(answer: "Mapping[str, JsonValue]", *, terminal: bool) -> list[str]:
 
 def _shown(value: "JsonValue") -> str:
     return visible(value if isinstance(value, str) else str(value))
-
-
-def _part(envelope: "Mapping[str, JsonValue]", name: str) -> "Mapping[str, JsonValue]":
-    value = envelope.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _parts(envelope: "Mapping[str, JsonValue]", name: str) -> "list[Mapping[str, JsonValue]]":
-    value = envelope.get(name)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _indented(value: "JsonValue") -> str:

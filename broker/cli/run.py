@@ -4,7 +4,6 @@ This process anchors the session: it opens it before the agent starts, adopts wh
 signals on, and ends with the agent's own exit code. When it dies the session dies, and the agent is told to stop.
 """
 
-import ctypes
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from broker.client import endings
 from broker.client.agent import AgentClient
 from broker.client.faults import Broken, NotRunning
 from broker.client.places import Places
+from broker.client.prctl import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 
 TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 LONGEST_LABEL = 80
 NOT_FOUND = 127
 NOT_STARTED = 126
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 _FROM_TERMINAL = 0x80  # SI_KERNEL: the terminal's driver sent it to the whole group, the agent has it already
 _HANDED_ON = {
     signal.SIGINT,
@@ -62,7 +60,7 @@ def run(noun: str, arguments: list[str]) -> int:
         print("doorward: the agent sees your whole environment, secrets included", file=sys.stderr)
     environ = for_agent(os.environ, named=options.env, everything=options.env_all)
     label = options.label if options.label is not None else os.path.basename(command[0])  # noqa: PTH119 - no pathlib
-    _adopt_orphans()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)  # what the agent leaves behind becomes ours
     with AgentClient(Places(os.environ)) as client:
         try:
             answer = client.session(start=True, label=label[:LONGEST_LABEL] or None, tree=True)
@@ -121,7 +119,7 @@ def _exit_code(status: int) -> int:
 def _become(command: list[str], environ: dict[str, str], parent: int, mask: "set[int | signal.Signals]") -> "Never":
     """In the child: no descriptor but the three, no signal state of ours, then the agent. Never returns."""
     try:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             os._exit(NOT_STARTED)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
@@ -137,13 +135,3 @@ def _become(command: list[str], environ: dict[str, str], parent: int, mask: "set
         os._exit(NOT_STARTED)
     finally:
         os._exit(NOT_STARTED)  # whatever else went wrong: two launchers must not go on
-
-
-def _adopt_orphans() -> None:
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _prctl(option: int, value: int) -> None:
-    if sys.platform.startswith("linux"):
-        zero = ctypes.c_ulong(0)
-        ctypes.CDLL(None).prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from broker.client.hardening import harden
 from broker.client.places import Places
+from broker.client.prctl import PR_SET_PDEATHSIG, prctl
 
 
 def main() -> int:
@@ -59,10 +60,8 @@ def _quick_start() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    import ctypes  # noqa: PLC0415
-
     parent = os.getppid()
-    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)  # PR_SET_PDEATHSIG
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit(1)
 
