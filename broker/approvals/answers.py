@@ -32,7 +32,7 @@ class Answer:
     choice: str | None = None
     confirm: str | None = None
     reason: str | None = None
-    statement: Mapping[str, JsonValue] | None = None
+    statement: JsonObject | None = None
     signature: bytes | None = None
 
 

@@ -6,7 +6,6 @@ durable record; it is overwritten in place after each commit and never runs ahea
 
 import hashlib
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from broker.audit.disk import PRIVATE_FILE, Disk, LocalDisk, read_private_file, write_durably
 from broker.audit.faults import AuditError
 from broker.audit.payload import KEY_BYTES, LOG_ID_BYTES, LogIdentity
-from broker.contract.wire import JsonValue, WireError, canonical, parse_object
+from broker.contract.wire import JsonObject, JsonValue, WireError, canonical, parse_object
 from broker.core.secret import Secret
 
 VERSION = 1
@@ -192,14 +191,14 @@ def _object(source: Path, content: bytes, keys: set[str]) -> dict[str, JsonValue
     return names
 
 
-def _hex(source: Path, names: Mapping[str, JsonValue], key: str, size: int) -> str:
+def _hex(source: Path, names: JsonObject, key: str, size: int) -> str:
     value = names[key]
     if not isinstance(value, str) or len(value) != 2 * size or not set(value) <= set("0123456789abcdef"):
         raise AuditError(f"{source}: {key} is not {size} bytes in lower-case hex")
     return value
 
 
-def _count(source: Path, names: Mapping[str, JsonValue], key: str) -> int:
+def _count(source: Path, names: JsonObject, key: str) -> int:
     value = names[key]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise AuditError(f"{source}: {key} is not a count")

@@ -4,8 +4,9 @@ Only committed records are given. A payload that does not open or does not parse
 a break in the chain ends the reading and is told as well. Whether the log is genuine is the verifier's answer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -16,11 +17,11 @@ from broker.audit.seal import Ratchet, open_opening, unpad
 from broker.audit.segment import SegmentFile, layout_of
 from broker.audit.verdict import TORN
 from broker.audit.walk import Walk
-from broker.contract.wire import JsonValue, WireError, parse_object
+from broker.contract.wire import JsonObject, WireError, parse_object
 from broker.core.chain import Chain, Place, Record, RecordType
 from broker.core.secret import Secret
 
-Event = Mapping[str, JsonValue]
+Event: TypeAlias = JsonObject
 
 
 def read_events(directory: Path, audit_sk: Secret, *, start_seq: int = 0) -> Iterator[tuple[int, Event]]:

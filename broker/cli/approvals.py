@@ -8,7 +8,6 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Mapping
 
 from broker.cli.arguments import Verbs
 from broker.cli.faults import CliError
@@ -21,7 +20,7 @@ from broker.client.control import ControlClient, Served
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible_json
 from broker.contract.reasons import ApprovalState
-from broker.contract.wire import JsonValue, dump
+from broker.contract.wire import JsonObject, JsonValue, dump
 
 LONGEST_ARMING_S = 60.0
 _ROUNDING_S = 0.05  # the daemon counts by its own clock
@@ -92,7 +91,7 @@ def _changes(control: ControlClient, last: dict[str, JsonValue], *, as_json: boo
             _line(item, as_json=as_json)
 
 
-def _line(item: Mapping[str, JsonValue], *, as_json: bool) -> None:
+def _line(item: JsonObject, *, as_json: bool) -> None:
     what = f"{text(item, 'id')} {text(item, 'state'):<8} {text(item, 'effect'):<6} {text(item, 'operation')}"
     line = f"{what} {text(item, 'target')} ({text(item, 'agent')})"
     print(visible_json(dump(item).decode()) if as_json else line, flush=True)

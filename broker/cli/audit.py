@@ -3,7 +3,6 @@
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 
 from broker.cli.arguments import Verbs, positive_number, whole_number
@@ -13,7 +12,7 @@ from broker.cli.reach import desk, places
 from broker.client.control import ControlClient
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
-from broker.contract.wire import JsonValue, dump
+from broker.contract.wire import JsonObject, JsonValue, dump
 
 MOST_NOTE_BYTES = 64 << 10
 DEFAULT_EVENTS = 50
@@ -91,7 +90,7 @@ def _note(path: str | None) -> bytes | None:
         raise UsageError(f"{path} can not be read: {cause.strerror}") from None
 
 
-def _verdict(verdict: Mapping[str, JsonValue]) -> list[str]:
+def _verdict(verdict: JsonObject) -> list[str]:
     good = verdict.get("verdict") in {"OK", "OK_UNANCHORED"}
     place = ""
     if verdict.get("segment") is not None:
@@ -141,7 +140,7 @@ def _last(control: ControlClient, limit: int) -> dict[str, JsonValue]:
     return {**answer, "events": parts(answer, "events")[-limit:]}
 
 
-def _event(event: Mapping[str, JsonValue]) -> str:
+def _event(event: JsonObject) -> str:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(number(event, "at_ms") / 1000))
     about = "" if event.get("correlation_id") is None else f" {text(event, 'correlation_id')}"
     fields = event.get("fields")

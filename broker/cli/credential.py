@@ -8,7 +8,6 @@ import os
 import re
 import time
 from argparse import Namespace
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from broker.cli.arguments import Parser, Verbs
@@ -20,7 +19,7 @@ from broker.client.card_words import duration
 from broker.client.handover import credential_value, halves
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject, JsonValue
 from broker.core.secret import Secret
 
 KINDS = ("bearer", "basic", "header")
@@ -52,7 +51,7 @@ def add_value_options(parser: Parser) -> None:
     source.add_argument("--from-env", metavar="VAR", help="read the value from this variable")
 
 
-def add(reached: Desk, params: Mapping[str, JsonValue], secret: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def add(reached: Desk, params: JsonObject, secret: JsonObject) -> dict[str, JsonValue]:
     return reached.control.add_credential(params, secret, reached.key)
 
 

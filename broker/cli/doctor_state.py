@@ -3,7 +3,7 @@
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from broker.audit import AuditError
@@ -17,7 +17,7 @@ from broker.client.control import ControlClient
 from broker.client.faults import ClientError, NotRunning
 from broker.client.places import Places
 from broker.client.transport import check_place
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject
 from broker.policyfiles import PolicyError
 from broker.policyfiles.check import check
 from broker.policyfiles.directory import read_directory
@@ -130,7 +130,7 @@ def _daemon(where: Places) -> Iterator[Finding]:
     yield from _running(status, policy)
 
 
-def _running(status: Mapping[str, JsonValue], policy: Mapping[str, JsonValue]) -> Iterator[Finding]:
+def _running(status: JsonObject, policy: JsonObject) -> Iterator[Finding]:
     vault = part(status, "vault").get("state")
     if vault != "ready":
         yield warning("vault", f"{vault}: nothing runs", "doorward unlock")

@@ -3,7 +3,6 @@
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Mapping
 
 from broker.cli.arguments import Verbs
 from broker.cli.envelope_text import show as show_envelope
@@ -15,7 +14,7 @@ from broker.cli.result import correlation_id
 from broker.client.card_words import clock_time, duration
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject
 
 
 def run(noun: str, arguments: list[str]) -> int:
@@ -47,7 +46,7 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-def _operation(item: Mapping[str, JsonValue]) -> list[str]:
+def _operation(item: JsonObject) -> list[str]:
     sent_ms = number(item, "sent_at_ms")
     ago = duration(time.time_ns() // 1_000_000 - sent_ms)
     read_back = item.get("read_back")

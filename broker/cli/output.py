@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from broker.contract.neutralise import cells, visible, visible_json
-from broker.contract.wire import JsonValue, dump
+from broker.contract.wire import JsonObject, JsonValue, dump
 
 
 def show(value: JsonValue, lines: Sequence[str], *, as_json: bool) -> None:
@@ -18,22 +18,22 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> list[
     return ["  ".join(_padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in drawn]
 
 
-def text(value: Mapping[str, JsonValue], name: str) -> str:
+def text(value: JsonObject, name: str) -> str:
     """A field of an answer as it may be drawn; a dash where it is missing."""
     return _cell(value.get(name))
 
 
-def part(value: Mapping[str, JsonValue], name: str) -> Mapping[str, JsonValue]:
+def part(value: JsonObject, name: str) -> JsonObject:
     found = value.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def parts(value: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
+def parts(value: JsonObject, name: str) -> list[JsonObject]:
     found = value.get(name)
     return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
-def number(value: Mapping[str, JsonValue], name: str) -> int:
+def number(value: JsonObject, name: str) -> int:
     found = value.get(name)
     return found if isinstance(found, int) else 0
 

@@ -1,14 +1,12 @@
 """`doorward policy explain`: which rule decides a request, asked by which agent. Nothing is sent, nobody is asked."""
 
-from collections.abc import Mapping
-
 from broker.cli.arguments import add_human_options
 from broker.cli.http import request_of, request_parser
 from broker.cli.output import part, parts, show, text
 from broker.cli.reach import desk
 from broker.contract.exits import EXIT_CODES, USAGE
 from broker.contract.neutralise import visible
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject
 
 _DECISIONS = {
     "none": "it would be sent without asking",
@@ -38,7 +36,7 @@ def explain(arguments: list[str]) -> int:
     return USAGE if decision == "invalid" else _CODES.get(decision, EXIT_CODES["policy_denied"])
 
 
-def _lines(answer: Mapping[str, JsonValue], decision: str) -> list[str]:
+def _lines(answer: JsonObject, decision: str) -> list[str]:
     """The decision, what it rests on, and each rule that was looked at."""
     head = f"{visible(decision)}: {_DECISIONS.get(decision, 'it would be refused')}"
     if answer.get("message") is not None:
@@ -54,12 +52,12 @@ def _lines(answer: Mapping[str, JsonValue], decision: str) -> list[str]:
     return [*out, *(f"  {'+' if step.get('matched') else '-'} {_step(step)}" for step in trace)]
 
 
-def _step(step: Mapping[str, JsonValue]) -> str:
+def _step(step: JsonObject) -> str:
     if step.get("rule") is None:
         return _fields(step)
     why = "matches" if step.get("matched") else f"does not match: {text(step, 'failed')}"
     return f"{text(step, 'rule')} ({text(step, 'approval')}, {text(step, 'place')}) {why}"
 
 
-def _fields(value: Mapping[str, JsonValue]) -> str:
+def _fields(value: JsonObject) -> str:
     return ", ".join(f"{visible(name)} {text(value, name)}" for name in value)

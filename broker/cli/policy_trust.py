@@ -2,7 +2,7 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from broker.cli.faults import CliError
 from broker.cli.output import number, parts, show, text
@@ -10,7 +10,7 @@ from broker.cli.prompts import word
 from broker.cli.reach import Desk
 from broker.client.card_words import short_digest
 from broker.contract.neutralise import visible
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject
 
 DIGITS = 4
 _WORDS_OF_A_REQUEST = 4
@@ -37,7 +37,7 @@ def trust(reached: Desk, options: Namespace) -> int:
     return 0
 
 
-def pending_lines(pending: Mapping[str, JsonValue]) -> list[str]:
+def pending_lines(pending: JsonObject) -> list[str]:
     """Loosened always above tightened; what the administrator wrote is neutralised like all else."""
     files = ", ".join(text(file, "name") for file in parts(pending, "files")) or "no file"
     out = [f"{text(pending, 'digest')}, counter {text(pending, 'counter')}: {files}"]
@@ -51,19 +51,19 @@ def pending_lines(pending: Mapping[str, JsonValue]) -> list[str]:
     return out
 
 
-def refuse_faults(pending: Mapping[str, JsonValue]) -> None:
+def refuse_faults(pending: JsonObject) -> None:
     faults = parts(pending, "faults")
     if faults:
         told = "\n".join(_plain(fault) for fault in faults)
         raise CliError(f"the files do not load; the old policy stays in force\n{told}", code="policy_faults")
 
 
-def _rank(change: Mapping[str, JsonValue]) -> int:
+def _rank(change: JsonObject) -> int:
     direction = change.get("direction")
     return _ORDER.index(direction) if isinstance(direction, str) and direction in _ORDER else -1
 
 
-def _changes(changes: Sequence[Mapping[str, JsonValue]]) -> list[str]:
+def _changes(changes: Sequence[JsonObject]) -> list[str]:
     """One line for each change; operations of one service that change alike share a line."""
     lines: dict[tuple[str, ...], list[str]] = {}
     for change in changes:
@@ -90,11 +90,11 @@ def _line(key: tuple[str, ...], operations: list[str]) -> str:
     )
 
 
-def _finding(finding: Mapping[str, JsonValue]) -> str:
+def _finding(finding: JsonObject) -> str:
     return visible(_plain(finding))
 
 
-def _plain(finding: Mapping[str, JsonValue]) -> str:
+def _plain(finding: JsonObject) -> str:
     """`file:line: key: problem, expected`, as it came: whoever prints it neutralises it."""
     names = ("file", "line", "key", "problem", "expected")
     file, line, key, problem, expected = (finding.get(name) for name in names)

@@ -1,13 +1,11 @@
 """`doorward status`: what the daemon is doing, in a dozen lines."""
 
-from collections.abc import Mapping
-
 from broker.cli.arguments import human_parser
 from broker.cli.output import number, part, show, text
 from broker.cli.reach import places, running
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject
 
 
 def run(noun: str, arguments: list[str]) -> int:
@@ -25,7 +23,7 @@ def run(noun: str, arguments: list[str]) -> int:
     return 0
 
 
-def _lines(status: Mapping[str, JsonValue]) -> list[str]:
+def _lines(status: JsonObject) -> list[str]:
     vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
     ready = vault.get("state") == "ready"
     digest = policy.get("digest")

@@ -10,7 +10,7 @@ import binascii
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, final
@@ -26,7 +26,7 @@ from broker.client.faults import ClientError
 from broker.contract.kdf import MAX_ITERATIONS, STANDARD_FLOOR, KdfError, KdfFloor, KdfParams
 from broker.contract.key_id import key_id
 from broker.contract.statements import control_bytes, decision_bytes, policy_bytes, statement_bytes
-from broker.contract.wire import JsonValue, WireError, canonical, parse_object
+from broker.contract.wire import JsonObject, JsonValue, WireError, canonical, parse_object
 from broker.core.secret import Secret
 
 __all__ = [
@@ -185,16 +185,16 @@ class ApproverKey:
     def key_id(self) -> str:
         return key_id(self.public_key)
 
-    def sign_decision(self, values: Mapping[str, JsonValue]) -> bytes:
+    def sign_decision(self, values: JsonObject) -> bytes:
         return self._sign(decision_bytes, values)
 
-    def sign_statement(self, values: Mapping[str, JsonValue]) -> bytes:
+    def sign_statement(self, values: JsonObject) -> bytes:
         return self._sign(statement_bytes, values)
 
-    def sign_control(self, values: Mapping[str, JsonValue]) -> bytes:
+    def sign_control(self, values: JsonObject) -> bytes:
         return self._sign(control_bytes, values)
 
-    def sign_policy(self, values: Mapping[str, JsonValue]) -> bytes:
+    def sign_policy(self, values: JsonObject) -> bytes:
         return self._sign(policy_bytes, values)
 
     def wrapped(self, approver_kek: Secret, nonce: bytes, bound_to: bytes) -> bytes:
@@ -205,7 +205,7 @@ class ApproverKey:
         self._seed[:] = bytes(len(self._seed))
         self._seed.clear()
 
-    def _sign(self, spell: Callable[[Mapping[str, JsonValue]], bytes], values: Mapping[str, JsonValue]) -> bytes:
+    def _sign(self, spell: Callable[[JsonObject], bytes], values: JsonObject) -> bytes:
         if values.get("log_id") != self.log_id:
             raise ApproverError("this approver key belongs to another log; it signs nothing for this daemon")
         try:
@@ -255,7 +255,7 @@ def read_key_file(path: Path) -> KeyFile:
         raise ApproverError(f"{path} is no approver key: {cause}") from cause
 
 
-def _key_file(values: Mapping[str, JsonValue]) -> KeyFile:
+def _key_file(values: JsonObject) -> KeyFile:
     if values.keys() != _FIELDS or values["version"] != FILE_VERSION:
         raise WireError("its fields are not those of this version")
     log_id = values["log_id"]

@@ -8,7 +8,6 @@ import base64
 import math
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 from urllib.parse import quote, urlencode
@@ -30,10 +29,10 @@ class Signer(Protocol):
 
     log_id: str
 
-    def sign_decision(self, values: Mapping[str, JsonValue]) -> bytes: ...
-    def sign_statement(self, values: Mapping[str, JsonValue]) -> bytes: ...
-    def sign_control(self, values: Mapping[str, JsonValue]) -> bytes: ...
-    def sign_policy(self, values: Mapping[str, JsonValue]) -> bytes: ...
+    def sign_decision(self, values: JsonObject) -> bytes: ...
+    def sign_statement(self, values: JsonObject) -> bytes: ...
+    def sign_control(self, values: JsonObject) -> bytes: ...
+    def sign_policy(self, values: JsonObject) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +254,7 @@ class ControlClient:
     def _nonce(self) -> str:
         return _text(self._ask("GET", "/v1/nonce"), "nonce")
 
-    def _same_log(self, key: Signer, status: Mapping[str, JsonValue]) -> None:
+    def _same_log(self, key: Signer, status: JsonObject) -> None:
         if _text(status, "log_id") != key.log_id:
             raise Broken(
                 "this daemon keeps another log than the one that your approver key belongs to: nothing was signed. "
@@ -291,7 +290,7 @@ def _parsed(answer: Answer) -> dict[str, JsonValue]:
         raise Broken(f"the daemon's answer ({answer.status}) is not usable: {cause}", sent=True) from cause
 
 
-def _refusal(status: int, value: Mapping[str, JsonValue]) -> Exception:
+def _refusal(status: int, value: JsonObject) -> Exception:
     error = value.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return Broken(f"the daemon answered {status} without a reason: it may be of another version than this client")
@@ -307,12 +306,12 @@ def _refusal(status: int, value: Mapping[str, JsonValue]) -> Exception:
     )
 
 
-def _fault(fault: Mapping[str, JsonValue]) -> tuple[str, str, str]:
+def _fault(fault: JsonObject) -> tuple[str, str, str]:
     path, problem, expected = (fault.get(name) for name in ("path", "problem", "expected"))
     return str(path or ""), str(problem or ""), str(expected or "")
 
 
-def _served(answer: Mapping[str, JsonValue]) -> Served:
+def _served(answer: JsonObject) -> Served:
     raw = answer.get("card")
     if not isinstance(raw, dict):
         raise Broken("the daemon sent no card")
@@ -338,28 +337,28 @@ def _served(answer: Mapping[str, JsonValue]) -> Served:
     )
 
 
-def _items(answer: Mapping[str, JsonValue], name: str) -> list[dict[str, JsonValue]]:
+def _items(answer: JsonObject, name: str) -> list[dict[str, JsonValue]]:
     value = answer.get(name)
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise Broken(f"the daemon's answer holds no list of {name}")
     return [item for item in value if isinstance(item, dict)]
 
 
-def _part(answer: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:
+def _part(answer: JsonObject, name: str) -> dict[str, JsonValue]:
     value = answer.get(name)
     if not isinstance(value, dict):
         raise Broken(f"the daemon's answer holds no {name}")
     return value
 
 
-def _text(answer: Mapping[str, JsonValue], name: str) -> str:
+def _text(answer: JsonObject, name: str) -> str:
     value = answer.get(name)
     if not isinstance(value, str):
         raise Broken(f"the daemon's answer holds no {name}")
     return value
 
 
-def _integer(answer: Mapping[str, JsonValue], name: str) -> int:
+def _integer(answer: JsonObject, name: str) -> int:
     value = answer.get(name)
     if isinstance(value, bool) or not isinstance(value, int):
         raise Broken(f"the daemon's answer holds no {name}")

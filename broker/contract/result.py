@@ -21,7 +21,7 @@ from broker.contract.reasons import (
     VaultState,
     WarningCode,
 )
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject, JsonValue
 
 MESSAGE_LIMIT = 300
 
@@ -102,7 +102,7 @@ class Completeness:
     bytes: int = 0
     seconds: float = 0.0
     next_cursor: str | None = None
-    continuation: Mapping[str, JsonValue] = field(default_factory=lambda: {"kind": "none"})
+    continuation: JsonObject = field(default_factory=lambda: {"kind": "none"})
     resource: str | None = None
     visibility: str | None = None
     snapshot: str | None = None
@@ -137,7 +137,7 @@ class Completeness:
 class Warn:
     code: WarningCode
     message: str
-    fields: tuple[Mapping[str, JsonValue], ...] = ()
+    fields: tuple[JsonObject, ...] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
         out: dict[str, JsonValue] = {"code": self.code.value, "message": self.message}
@@ -191,10 +191,10 @@ class Envelope:
     request_id: str | None = None
     previous_correlation_id: str | None = None
     http: HttpAnswer | None = None
-    ssh: Mapping[str, JsonValue] | None = None
+    ssh: JsonObject | None = None
     completeness: Completeness | None = None
     warnings: tuple[Warn, ...] = ()
-    evidence: Mapping[str, JsonValue] | None = None
+    evidence: JsonObject | None = None
     scrub: ScrubReport = field(default_factory=ScrubReport)
     gate: GateReport = field(default_factory=GateReport)
     diagnostics_ref: str | None = None

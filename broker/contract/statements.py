@@ -3,9 +3,7 @@
 Knows no keys: signing lives in client/approver.py, verifying in approvals/ and daemon/.
 """
 
-from collections.abc import Mapping
-
-from broker.contract.wire import JsonValue, canonical
+from broker.contract.wire import JsonObject, canonical
 
 DECISION_FIELDS = (
     "approval_id",
@@ -28,24 +26,24 @@ CONTROL_FIELDS = ("nonce", "pid", "log_id")
 POLICY_FIELDS = ("policy_digest", "counter", "log_id")
 
 
-def _signed_bytes(domain: str, fields: tuple[str, ...], values: Mapping[str, JsonValue]) -> bytes:
+def _signed_bytes(domain: str, fields: tuple[str, ...], values: JsonObject) -> bytes:
     if set(values) != set(fields):
         odd = sorted(set(values) ^ set(fields))
         raise ValueError(f"{domain} takes exactly {', '.join(fields)}; check {', '.join(odd)}")
     return domain.encode() + b"\0" + canonical(values)
 
 
-def decision_bytes(values: Mapping[str, JsonValue]) -> bytes:
+def decision_bytes(values: JsonObject) -> bytes:
     return _signed_bytes("doorward/decision/v1", DECISION_FIELDS, values)
 
 
-def statement_bytes(values: Mapping[str, JsonValue]) -> bytes:
+def statement_bytes(values: JsonObject) -> bytes:
     return _signed_bytes("doorward/statement/v1", STATEMENT_FIELDS, values)
 
 
-def control_bytes(values: Mapping[str, JsonValue]) -> bytes:
+def control_bytes(values: JsonObject) -> bytes:
     return _signed_bytes("doorward/control/v1", CONTROL_FIELDS, values)
 
 
-def policy_bytes(values: Mapping[str, JsonValue]) -> bytes:
+def policy_bytes(values: JsonObject) -> bytes:
     return _signed_bytes("doorward/policy/v1", POLICY_FIELDS, values)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote, unquote_plus
 
-from broker.contract.wire import JsonValue, WireError, dump, parse_object
+from broker.contract.wire import JsonObject, JsonValue, WireError, dump, parse_object
 from broker.core.policy.model import Operation
 from broker.core.policy.template import Template
 
@@ -20,7 +20,7 @@ class ArgumentError(ValueError):
     """Arguments that the operation does not take. The message names declared arguments and holds no value."""
 
 
-def arguments_of(operation: Operation, template: Template, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def arguments_of(operation: Operation, template: Template, given: JsonObject) -> dict[str, JsonValue]:
     """Check names and types and bring path and query values into their one form. Raises ArgumentError."""
     body_names = operation.body or ()
     known = (*template.arguments, *operation.query, *body_names)
@@ -42,7 +42,7 @@ def arguments_of(operation: Operation, template: Template, given: Mapping[str, J
     return arguments
 
 
-def query_of(operation: Operation, arguments: Mapping[str, JsonValue]) -> str:
+def query_of(operation: Operation, arguments: JsonObject) -> str:
     """The encoded query, in the declared order of names."""
     pairs: list[tuple[str, str]] = []
     for name in operation.query:
@@ -54,7 +54,7 @@ def query_of(operation: Operation, arguments: Mapping[str, JsonValue]) -> str:
     return encoded_query(pairs)
 
 
-def body_of(operation: Operation, template: Template, arguments: Mapping[str, JsonValue]) -> bytes | None:
+def body_of(operation: Operation, template: Template, arguments: JsonObject) -> bytes | None:
     """The JSON object that travels as the body, None where none does."""
     if operation.body is None and not operation.body_free:
         return None
@@ -81,7 +81,7 @@ def given_by_path(
     return with_body(operation, given, body)
 
 
-def with_body(operation: Operation, given: Mapping[str, JsonValue], body: bytes | None) -> dict[str, JsonValue]:
+def with_body(operation: Operation, given: JsonObject, body: bytes | None) -> dict[str, JsonValue]:
     """Add the fields of a JSON body to arguments; none may be given twice. Raises ArgumentError."""
     if body is None:
         return dict(given)

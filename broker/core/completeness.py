@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from broker.contract.reasons import Category, IncompleteCode
 from broker.contract.result import Completeness, IncompleteReason
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject, JsonValue
 from broker.core.classify.case import Case
 from broker.core.outcome import Verdict
 from broker.core.predicate import holds
@@ -118,7 +118,7 @@ def _by_provider(code: IncompleteCode) -> IncompleteReason:
 
 def _incomplete(case: Case, reasons: tuple[IncompleteReason, ...], *, next_cursor: str | None = None) -> Completeness:
     returned = _count(case.reading.json)
-    continuation: Mapping[str, JsonValue] = {"kind": "none" if next_cursor is None else "next_cursor"}
+    continuation: JsonObject = {"kind": "none" if next_cursor is None else "next_cursor"}
     return Completeness(
         complete=False,
         truncated=any(reason.code is IncompleteCode.OUTPUT_TRUNCATED for reason in reasons),

@@ -3,11 +3,10 @@
 Fields come from the frozen request and from typed results, never from free text; bodies appear as digests and sizes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from broker.contract.wire import JsonValue, canonical
+from broker.contract.wire import JsonObject, canonical
 
 
 class EventName(StrEnum):
@@ -61,7 +60,7 @@ class AuditEvent:
     at_ms: int
     correlation_id: str | None = None
     session_id: str | None = None
-    fields: Mapping[str, JsonValue] = field(default_factory=dict)
+    fields: JsonObject = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Canonical JSON of the event, the plaintext of an EVENT record."""

@@ -5,11 +5,10 @@ the executor sends it. A credential appears as its name alone.
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from broker.contract.reasons import Effect
-from broker.contract.wire import JsonValue, digest
+from broker.contract.wire import JsonObject, JsonValue, digest
 from broker.core.policy.model import Operation, Service
 
 
@@ -44,7 +43,7 @@ class FrozenRequest:
     body: bytes
     effect: Effect
     destructive: bool
-    args: Mapping[str, JsonValue] = field(default_factory=dict)
+    args: JsonObject = field(default_factory=dict)
     targets: tuple[str, ...] = ()
     identifies: str = ""  # what names the target on the card's summary line
     deadlines: Deadlines = field(default_factory=Deadlines)

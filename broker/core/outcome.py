@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject, JsonValue
 
 
 class Phase(StrEnum):
@@ -96,7 +96,7 @@ class Classified:
     completeness: Completeness | None = None
     warnings: tuple[Warn, ...] = ()
     identity: JsonValue = None
-    diagnosis: Mapping[str, JsonValue] = field(default_factory=dict)
+    diagnosis: JsonObject = field(default_factory=dict)
 
     @override
     def __repr__(self) -> str:

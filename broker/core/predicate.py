@@ -16,7 +16,7 @@ from jmespath.parser import Parser
 from jmespath.visitor import TreeInterpreter
 from typing_extensions import override
 
-from broker.contract.wire import JsonValue, WireError, parse_json
+from broker.contract.wire import JsonObject, JsonValue, WireError, parse_json
 from broker.core.predicate_traps import Node, trap_in
 
 MAX_RULE_CHARACTERS = 4096
@@ -48,12 +48,12 @@ class Predicate:
         object.__setattr__(self, "_tree", _compiled(self.text, selects=self.selects))
 
 
-def compile_predicate(text: str, bindings: Mapping[str, JsonValue] | None = None) -> Predicate:
+def compile_predicate(text: str, bindings: JsonObject | None = None) -> Predicate:
     """A yes-or-no predicate. `$name` stands for `bindings[name]`. Raises PredicateError."""
     return Predicate(_bound(text, bindings or {}))
 
 
-def compile_selection(text: str, bindings: Mapping[str, JsonValue] | None = None) -> Predicate:
+def compile_selection(text: str, bindings: JsonObject | None = None) -> Predicate:
     """An expression that selects values from an answer, such as `json[?title==$title]`. Raises PredicateError."""
     return Predicate(_bound(text, bindings or {}), selects=True)
 
@@ -68,7 +68,7 @@ class AnswerView(dict[str, JsonValue]):
 
     __slots__ = ("is_bounded",)
 
-    def __init__(self, view: Mapping[str, JsonValue]) -> None:
+    def __init__(self, view: JsonObject) -> None:
         super().__init__(view)
         self.is_bounded = _within_bounds(view)
 
@@ -84,7 +84,7 @@ def answer_view(
     return AnswerView({"status": status, "headers": folded, "json": json, "text": text})
 
 
-def holds(predicate: Predicate, view: Mapping[str, JsonValue]) -> bool | None:
+def holds(predicate: Predicate, view: JsonObject) -> bool | None:
     """Whether the answer fits; None where that can't be told (it raised, or the answer is over the bounds)."""
     value = _evaluated(predicate, view)
     if value is None or value is True or value is False:
@@ -92,7 +92,7 @@ def holds(predicate: Predicate, view: Mapping[str, JsonValue]) -> bool | None:
     return None
 
 
-def selected(predicate: Predicate, view: Mapping[str, JsonValue]) -> tuple[JsonValue, ...] | None:
+def selected(predicate: Predicate, view: JsonObject) -> tuple[JsonValue, ...] | None:
     """The values that a selection picks; None where the answer has no such list, or it can't be told."""
     value = _evaluated(predicate, view)
     return tuple(value) if isinstance(value, list) else None
@@ -121,7 +121,7 @@ class _CountingInterpreter(TreeInterpreter):
         return super().visit(node, *args, **kwargs)
 
 
-def _evaluated(predicate: Predicate, view: Mapping[str, JsonValue]) -> Any:
+def _evaluated(predicate: Predicate, view: JsonObject) -> Any:
     measured = view if isinstance(view, AnswerView) else AnswerView(view)
     if not measured.is_bounded:
         return _Unverifiable()
@@ -131,7 +131,7 @@ def _evaluated(predicate: Predicate, view: Mapping[str, JsonValue]) -> Any:
         return _Unverifiable()
 
 
-def _within_bounds(view: Mapping[str, JsonValue]) -> bool:
+def _within_bounds(view: JsonObject) -> bool:
     """Count before looking: depth, number of values and characters of everything in the view."""
     text = view.get("text")
     if isinstance(text, str) and len(text) > MAX_ANSWER_CHARACTERS:
@@ -201,7 +201,7 @@ def _depth(tree: Node) -> int:
     return depth
 
 
-def _bound(text: str, bindings: Mapping[str, JsonValue]) -> str:
+def _bound(text: str, bindings: JsonObject) -> str:
     if len(text) > MAX_RULE_CHARACTERS:
         raise PredicateError(f"it is longer than {MAX_RULE_CHARACTERS} characters")
     parts: list[str] = []

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject, JsonValue
 from broker.core.arguments import (
     ArgumentError,
     arguments_of,
@@ -42,7 +42,7 @@ class HttpAsk:
 
     service: str | None = None
     operation: str | None = None
-    args: Mapping[str, JsonValue] | None = None
+    args: JsonObject | None = None
     method: str | None = None
     path: str | None = None
     query: tuple[tuple[str, str], ...] = ()
@@ -69,7 +69,7 @@ class _Target:
     declared: Operation | None
     method: str
     url: CanonicalUrl
-    args: Mapping[str, JsonValue]
+    args: JsonObject
     body: bytes | None
 
 
@@ -125,9 +125,7 @@ def _by_operation(policy: Policy, ask: HttpAsk) -> _Target:
     return _declared_target(service, operation, template, args)
 
 
-def _declared_target(
-    service: Service, operation: Operation, template: Template, args: Mapping[str, JsonValue]
-) -> _Target:
+def _declared_target(service: Service, operation: Operation, template: Template, args: JsonObject) -> _Target:
     path = path_with(template, {name: str(args[name]) for name in template.arguments})
     url = _url_of(service, path, query_of(operation, args))
     best = _fitting(service, operation.method, _below(service, url))
@@ -298,7 +296,7 @@ def _targets(target: _Target, *, destructive: bool) -> tuple[str, ...]:
     return segments_of(target.url.path)[-1:]
 
 
-def _texts_at(args: Mapping[str, JsonValue], name: str) -> Iterable[str]:
+def _texts_at(args: JsonObject, name: str) -> Iterable[str]:
     """The values under a dotted name; a list stands for its members."""
     value: JsonValue = args
     for part in name.split("."):

@@ -5,7 +5,7 @@ older vault that was put back is noticed; what was approved or connected under t
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -196,7 +196,7 @@ def _meta_json(meta: CredentialMeta) -> dict[str, JsonValue]:
     }
 
 
-def _bindings(params: Mapping[str, JsonValue]) -> tuple[Binding, ...]:
+def _bindings(params: JsonObject) -> tuple[Binding, ...]:
     origins = params["origins"]
     return tuple(parse_binding(str(origin)) for origin in origins) if isinstance(origins, list) else ()
 

@@ -1,10 +1,10 @@
 """The Office: what control.sock can have done. The daemon implements it; the routes know no more than this."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.contract.wire import JsonObject, JsonValue
+from broker.contract.wire import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,9 +12,9 @@ class Signed:
     """A verb with its parameters, as an approver signed it. `secret` travels beside and is never shown."""
 
     verb: str
-    params: Mapping[str, JsonValue]
+    params: JsonObject
     key_id: str
-    secret: Mapping[str, JsonValue]
+    secret: JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

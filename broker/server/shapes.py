@@ -69,7 +69,7 @@ def http_ask(document: JsonObject) -> HttpAsk:
     """A checked http-request document as a value."""
     body, media = _body(document)
     deadline = document.get("deadline")
-    told: Mapping[str, JsonValue] = deadline if isinstance(deadline, Mapping) else {}
+    told: JsonObject = deadline if isinstance(deadline, Mapping) else {}
     args = document.get("args")
     return HttpAsk(
         service=text_or_none(document, "service"),

@@ -5,10 +5,10 @@ Sealed content was written by this program, so a fault here means a fault of the
 
 import base64
 import binascii
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from broker.contract.wire import JsonValue, WireError, parse_json
+from broker.contract.wire import JsonObject, JsonValue, WireError, parse_json
 
 MAX_CONTENT_BYTES = 8 << 20
 
@@ -21,7 +21,7 @@ class FieldError(ValueError):
 class Fields:
     """An object with exactly the fields that were named."""
 
-    _values: Mapping[str, JsonValue]
+    _values: JsonObject
 
     @staticmethod
     def parse(content: bytes, names: Collection[str]) -> "Fields":
@@ -54,7 +54,7 @@ class Fields:
         except (binascii.Error, ValueError):
             raise FieldError(f"{name} is not base64") from None
 
-    def table(self, name: str) -> Mapping[str, JsonValue]:
+    def table(self, name: str) -> JsonObject:
         value = self._values[name]
         if not isinstance(value, dict):
             raise FieldError(f"{name} is no object")

@@ -4,11 +4,10 @@ A read has no effect whatever happens. A write whose effect is unknown is never 
 it is reconciled where the operation declares how, and else put before a human.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject
 from broker.core.classify.delays import DEFAULT_RATE_LIMIT
 from broker.core.classify.reading import Reading
 from broker.core.frozen import FrozenRequest
@@ -25,7 +24,7 @@ class Case:
     frozen: FrozenRequest
     raw: RawOutcome
     reading: Reading
-    view: Mapping[str, JsonValue]
+    view: JsonObject
     now_ms: int
     prior_doubt: bool
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject, JsonValue
 from broker.core.policy.model import Delay, RateLimit
 
 RETRY_AFTER = Delay(path="headers.retry-after", kind="http_retry_after")
@@ -38,7 +38,7 @@ class Wait:
     doubtful: bool = False
 
 
-def wait_told(view: Mapping[str, JsonValue], limit: RateLimit, *, now_ms: int, floor_s: int | None = None) -> Wait:
+def wait_told(view: JsonObject, limit: RateLimit, *, now_ms: int, floor_s: int | None = None) -> Wait:
     """The first declared delay that can be read, not below the floor; else the declared default."""
     floor = max(limit.floor_s, floor_s or 0)
     doubtful = False
@@ -53,20 +53,20 @@ def wait_told(view: Mapping[str, JsonValue], limit: RateLimit, *, now_ms: int, f
     return Wait(seconds=max(floor, limit.default_s), doubtful=doubtful)
 
 
-def retry_after(view: Mapping[str, JsonValue], *, now_ms: int) -> int | None:
+def retry_after(view: JsonObject, *, now_ms: int) -> int | None:
     """Seconds of a readable Retry-After, at least one; None where there is none."""
     told = at(view, RETRY_AFTER.path)
     seconds = None if told is None else _seconds(told, RETRY_AFTER.kind, reference_s=_reference_s(view, now_ms))
     return None if seconds is None else max(1, seconds)
 
 
-def skew_s(view: Mapping[str, JsonValue], *, now_ms: int) -> int | None:
+def skew_s(view: JsonObject, *, now_ms: int) -> int | None:
     """By how many seconds the answer's Date differs from our clock; None where it has no readable one."""
     date = _http_date(at(view, "headers.date"))
     return None if date is None else date - now_ms // 1000
 
 
-def at(view: Mapping[str, JsonValue], path: str) -> JsonValue:
+def at(view: JsonObject, path: str) -> JsonValue:
     """The value at a plain dotted path such as `headers.retry-after` or `json.items.0.id`; None where there is none."""
     value: JsonValue = view
     for step in path.split("."):
@@ -105,7 +105,7 @@ def _number(told: JsonValue) -> float | None:
     return None
 
 
-def _reference_s(view: Mapping[str, JsonValue], now_ms: int) -> float:
+def _reference_s(view: JsonObject, now_ms: int) -> float:
     date = _http_date(at(view, "headers.date"))
     return now_ms / 1000 if date is None else date
 

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from typing_extensions import override
 
 from broker.contract.reasons import ApprovalRule, Category, Effect, RemoteEffect, Retry, WarningCode
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonObject
 from broker.core.predicate import Predicate
 
-EMPTY: Mapping[str, JsonValue] = MappingProxyType({})
+EMPTY: JsonObject = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class ReadBack:
     """
 
     operation: str
-    args: Mapping[str, JsonValue]
+    args: JsonObject
     match: str
     not_before_s: int = 0
 
