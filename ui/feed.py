@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 from broker.client.approver import ApproverError, ApproverKey, Secret, derive, read_key_file
 from broker.client.control import ControlClient
@@ -55,6 +56,9 @@ from ui.messages import (
 TASKS_MOST = 256
 EVENTS_AT_ONCE = 1000
 _WAITS_S = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0)
+
+OneSentence: TypeAlias = Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack
+"""Tasks whose outcome is told in one sentence."""
 
 
 class Locked(Exception):  # noqa: N818 - it names what is the case
@@ -220,8 +224,7 @@ class ControlFeed:
             case _:
                 self._tell(Done(task=task, words=self._act(client, task)))
 
-    def _act(self, client: ControlClient, task: Task) -> str:
-        """Tasks that end in one sentence."""
+    def _act(self, client: ControlClient, task: OneSentence) -> str:
         match task:
             case Lock():
                 client.lock()
@@ -249,8 +252,6 @@ class ControlFeed:
                 return "settled by your word"
             case ReadBack(correlation_id=correlation_id):
                 return _read_back_words(client.reconcile(correlation_id))
-            case OpenCard() | Decide() | Unlock() | ReadList() | TryNow():
-                return ""
 
     def _decide(self, client: ControlClient, task: Decide) -> None:
         answer = self._sent(client, task)

@@ -117,7 +117,13 @@ class _Reading:
                 case RecordType.COMMIT:
                     yield from waiting
                     waiting.clear()
-                case _:
+                case (
+                    RecordType.SEGMENT
+                    | RecordType.CHECKPOINT
+                    | RecordType.RECOVERY
+                    | RecordType.RETENTION
+                    | RecordType.END
+                ):
                     pass  # nothing to show
         if walk.stop is None:
             return

@@ -29,9 +29,9 @@ _BY_NAME = {
     for name, text in html.entities.html5.items()
     if len(text) == 1 and text.isascii() and name.endswith(";")
 }
-_NAMES_OF: dict[bytes, list[bytes]] = {}
-for _entity, _character in _BY_NAME.items():
-    _NAMES_OF.setdefault(_character, []).append(_entity)
+_NAMES_OF = {
+    character: [name for name, meant in _BY_NAME.items() if meant == character] for character in set(_BY_NAME.values())
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

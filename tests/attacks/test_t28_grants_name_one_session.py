@@ -3,32 +3,19 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.processes import other_program
-from tests.live.house import AGENT, Agent, House, open_house
-from tests.live.plain_upstream import Upstream, serving
+from tests.live.house import AGENT, Agent, House
+from tests.live.plain_upstream import Upstream
 
 pytestmark = pytest.mark.live
 
 LOOK: dict[str, Any] = {"service": "shop", "operation": "orders.list"}
 HURRIED = {**LOOK, "wait_s": 0}
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def house(tmp_path: Path, upstream: Upstream) -> Iterator[House]:
-    with open_house(tmp_path / "h", origin=upstream.origin) as made:
-        yield made
 
 
 def granted(house: House, agent: Agent) -> None:

@@ -5,33 +5,21 @@ import json
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.house import House, open_house, until
-from tests.live.plain_upstream import Upstream, serving
+from tests.live.house import House, until
+from tests.live.plain_upstream import Upstream
 
 pytestmark = pytest.mark.live
 
 TIP = {"service": "open", "method": "POST", "path": "/tips", "body": {"cents": 5}}
 CONNECTIONS = 1500
 PENDING = 1000
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def house(tmp_path: Path, upstream: Upstream) -> Iterator[House]:
-    with open_house(tmp_path / "h", origin=upstream.origin) as made:
-        yield made
 
 
 def resident_kib(house: House) -> int:

@@ -1,30 +1,16 @@
 """T34: clients that hang up, are cut off or die: the action is finished and recorded, or it was never begun."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.house import House, open_house, until
-from tests.live.plain_upstream import Upstream, serving
+from tests.live.house import House, until
+from tests.live.plain_upstream import Upstream
 
 pytestmark = pytest.mark.live
 
 TIP = {"service": "open", "method": "POST", "path": "/tips", "body": {"cents": 5}}
 CREATE = {"service": "shop", "operation": "orders.create", "args": {"name": "one"}}
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def house(tmp_path: Path, upstream: Upstream) -> Iterator[House]:
-    with open_house(tmp_path / "h", origin=upstream.origin) as made:
-        yield made
 
 
 def results(house: House) -> list[tuple[str, str]]:
@@ -48,7 +34,7 @@ def test_who_hangs_up_while_a_human_is_asked_finds_the_result_later(house: House
         agent.hang_up(asking)
         house.human.approve(card)
         until(lambda: ("success", "ok") in results(house))
-        told = agent.ask("GET", f"/v1/results/{requested(house)}")["value"]
+        told = agent.ask("GET", f"/v1/results/{requested(house)}?wait_s=20")["value"]
 
     assert "success" == told["category"]
     assert ["POST /orders"] == upstream.requests
@@ -64,7 +50,7 @@ def test_who_hangs_up_after_it_was_sent_finds_the_result_later(house: House, ups
         running = agent.ask("GET", f"/v1/results/{requested(house)}")["value"]
         upstream.answers.set()
         until(lambda: results(house))
-        told = agent.ask("GET", f"/v1/results/{requested(house)}")["value"]
+        told = agent.ask("GET", f"/v1/results/{requested(house)}?wait_s=20")["value"]
 
     assert ("outcome_unknown", "still_running") == (running["category"], running["code"])
     assert "success" == told["category"]

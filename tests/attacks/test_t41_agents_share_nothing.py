@@ -1,29 +1,16 @@
 """T41, T28: agents below one editor or terminal have no session in common, whatever one of them says of itself."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.live.house import Agent, House, open_house
-from tests.live.plain_upstream import Upstream, serving
+from tests.live.plain_upstream import Upstream
 
 pytestmark = pytest.mark.live
 
 READ = {"service": "shop", "operation": "orders.list", "args": {}, "wait_s": 0}
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def house(tmp_path: Path, upstream: Upstream) -> Iterator[House]:
-    with open_house(tmp_path / "h", origin=upstream.origin) as made:
-        yield made
 
 
 def session_of_child(house: House, parent: Agent, body: dict[str, Any] | None = None) -> dict[str, Any]:

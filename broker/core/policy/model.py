@@ -11,8 +11,6 @@ from broker.contract.reasons import ApprovalRule, Category, Effect, RemoteEffect
 from broker.contract.wire import JsonObject
 from broker.core.predicate import Predicate
 
-EMPTY: JsonObject = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
