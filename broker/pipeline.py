@@ -4,7 +4,7 @@ Each step's output is the next step's only input: without a Permit nothing is se
 answered. What the steps decide stands in broker/core.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
 from broker.contract.reasons import GateState, RemoteEffect, VaultState
@@ -17,7 +17,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, recheck, voided
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
-from broker.core.ledger import Attempt, Doubt, attempt_of, change_key, in_doubt
+from broker.core.ledger import Doubt, change_key, in_doubt
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Allow, Ask, Deny, Policy
 from broker.core.refusals import Refusal
@@ -34,6 +34,7 @@ from broker.ports import (
     Executor,
     Joined,
     Ledger,
+    LedgerSealed,
     PolicySource,
     Question,
     Runs,
@@ -41,7 +42,7 @@ from broker.ports import (
     SessionView,
     Vault,
 )
-from broker.steps import Named, Received, Recorded, Stop, Trail, judged
+from broker.steps import Named, Received, Recorded, Stop, Trail, Turns, judged
 
 
 class Pipeline:
@@ -69,6 +70,7 @@ class Pipeline:
         self._ledger = ledger
         self._runs = runs
         self._clock = clock
+        self._turns = Turns()
 
     async def perform(self, received: Received) -> Result | Unrecorded:
         """Take one request through the ladder. Never raises for what a caller, a human or an upstream does."""
@@ -81,10 +83,7 @@ class Pipeline:
         trail = Trail(self._audit, self._clock, received.correlation_id)
         try:
             named = self._admit(received, trail, frame, gate)
-            if isinstance(named, Named):
-                ready = await self._consult_ledger(named)
-                return await self._obtain(ready) if isinstance(ready, Named) else await self._end(ready)
-            return await self._end(named)
+            return await self._go_on(named) if isinstance(named, Named) else await self._end(named)
         except AuditUnwritable:
             return Unrecorded(envelope=reply.unrecorded(frame, gate, dispatched=False).to_json())
         except Exception:  # a fault of our own: the trail still gets its end, and our caller tells the agent
@@ -159,6 +158,13 @@ class Pipeline:
             return refusals.no_credential(name)
         return None if self._vault.covers(name, frozen.url) else refusals.not_bound(name, frozen.service.base_url)
 
+    async def _go_on(self, named: Named) -> Result | Unrecorded:
+        try:
+            ready = await self._consult_ledger(named)
+            return await self._obtain(ready) if isinstance(ready, Named) else await self._end(ready)
+        except LedgerSealed:
+            return await self._end(self._stop(named, refusals.vault(self._vault.state)))
+
     # Step 4: what the ledger knows of this request, and of this change. (Step 5 has no source of evidence yet.)
     async def _consult_ledger(self, named: Named) -> Named | Stop | Recorded:
         known = await self._known(named)
@@ -220,7 +226,7 @@ class Pipeline:
                 return await self._end(await self._remember(named, await self._follow(named, leader)))
             case Approved(scope=scope):
                 granted = _with_gate(named, decision, GateState.GRANTED)
-                return await self._after_yes(granted, decision if scope == "session" and is_repeatable else None)
+                return await self._pass(granted, decision if scope == "session" and is_repeatable else None)
 
     async def _ask(self, named: Named, decision: Ask) -> Approved | Declined | Joined:
         received = named.received
@@ -241,14 +247,20 @@ class Pipeline:
             )
         )
 
-    async def _after_yes(self, named: Named, grant: Ask | None) -> Result | Unrecorded:
-        """A human took their time: what came into doubt meanwhile was on no card."""
-        shown = {doubt.correlation_id for doubt in named.doubts}
-        fresh = [doubt for doubt in await self._doubts(named.frozen) if doubt.correlation_id not in shown]
-        if fresh:
-            stop = self._stop(named, refusals.change_in_doubt(), doubt_id=fresh[0].correlation_id)
-            return await self._end(stop)
-        return await self._pass(named, grant)
+    async def _pass(self, named: Named, grant: Ask | None = None) -> Result | Unrecorded:
+        """The same change is made one at a time, so that what became of one is known before another is sent."""
+        key = change_key(named.frozen)
+        if key is None:
+            return await self._send(named, grant)
+        async with self._turns.take(key, patience_s=named.frozen.deadlines.total_s) as has_turn:
+            shown = {doubt.correlation_id for doubt in named.doubts}
+            fresh = [doubt for doubt in await self._ledger.doubts(key) if doubt.correlation_id not in shown]
+            if fresh:  # it came into doubt meanwhile, and was on no card
+                stop = self._stop(named, refusals.change_in_doubt(), doubt_id=fresh[0].correlation_id)
+                return await self._end(stop)
+            if not has_turn:
+                return await self._end(self._stop(named, refusals.change_under_way()))
+            return await self._send(named, grant)
 
     async def _remember(self, named: Named, ending: Stop | Recorded) -> Stop | Recorded:
         """A request that joined another's card has its outcome under its own request id too."""
@@ -259,12 +271,13 @@ class Pipeline:
             and reply.tells_of_an_attempt(ending.envelope)
             and self._vault.state is VaultState.READY
         ):
-            await self._ledger.begin(self._attempt(named))
-            await self._ledger.finish(received.correlation_id, in_doubt=False, envelope=ending.envelope)
+            with suppress(LedgerSealed):
+                await self._ledger.begin(named.attempt(now_ms=self._clock.now_ms()))
+                await self._ledger.finish(received.correlation_id, in_doubt=False, envelope=ending.envelope)
         return ending
 
     # Step 7: look at everything once more. A grant is made under what the card showed, and not before.
-    async def _pass(self, named: Named, grant: Ask | None = None) -> Result | Unrecorded:
+    async def _send(self, named: Named, grant: Ask | None) -> Result | Unrecorded:
         ruling = recheck(
             asked=named.asked,
             now=self._now(named),
@@ -283,16 +296,15 @@ class Pipeline:
     async def _dispatch(self, named: Named, permit: Permit, secrets: SecretSet | None) -> Result | Unrecorded:
         correlation_id = named.received.correlation_id
         is_tracked = named.frozen.is_write or named.received.request_id is not None
-        written = await self._ledger.begin(self._attempt(named)) if is_tracked else None
+        written = await self._ledger.begin(named.attempt(now_ms=self._clock.now_ms())) if is_tracked else None
         fields = records.intent(permit, policy_digest=named.policy.digest, doubts=named.doubts, ledger=written)
         try:
             await named.trail.append(EventName.DISPATCH_STARTED, fields)
         except AuditUnwritable:
-            envelope = reply.unrecorded(named.frame, named.gate, dispatched=False).to_json()
             if is_tracked:
-                await self._ledger.finish(correlation_id, in_doubt=False, envelope=envelope)
-            return Unrecorded(envelope=envelope)
-        self._runs.dispatched(correlation_id)
+                await self._ledger.abandon(correlation_id)
+            return Unrecorded(envelope=reply.unrecorded(named.frame, named.gate, dispatched=False).to_json())
+        self._runs.dispatched(correlation_id, is_write=named.frozen.is_write)
         return await self._execute(named, permit, secrets, is_tracked=is_tracked)
 
     # Step 9: one attempt, judged, scrubbed, recorded, answered.
@@ -369,17 +381,6 @@ class Pipeline:
             session_alive=self._sessions.alive(session_id) and self._sessions.exe_unchanged(caller),
             frozen_daemon=self._sessions.frozen,
             request_digest=frozen.digest,
-        )
-
-    def _attempt(self, named: Named) -> Attempt:
-        received = named.received
-        return attempt_of(
-            named.frozen,
-            correlation_id=received.correlation_id,
-            request_id=received.request_id,
-            caller=received.caller,
-            session_id=named.session.id,
-            now_ms=self._clock.now_ms(),
         )
 
 

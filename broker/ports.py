@@ -23,6 +23,10 @@ class AuditUnwritable(Exception):  # noqa: N818 - it names the state that the ag
     """The audit log can't take a record; nothing more may run."""
 
 
+class LedgerSealed(Exception):  # noqa: N818 - likewise
+    """The vault was locked meanwhile, and the ledger with it. Nothing of the request was sent."""
+
+
 class Clock(Protocol):
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -175,7 +179,10 @@ class ApprovalDesk(Protocol):
 
 
 class Ledger(Protocol):
-    """Attempts that may have changed something, and recorded results."""
+    """Attempts that may have changed something, and recorded results. Raises LedgerSealed once the vault is locked.
+
+    What was begun is finished or abandoned all the same.
+    """
 
     async def find(self, anchor_id: str, request_id: str) -> Attempt | None: ...
     async def doubts(self, change_key: str) -> tuple[Doubt, ...]: ...
@@ -184,6 +191,9 @@ class Ledger(Protocol):
         ...
 
     async def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject) -> None: ...
+    async def abandon(self, correlation_id: str) -> None:
+        """Forget an attempt that was begun and came to nothing: its request id is free again."""
+        ...
 
 
 class Runs(Protocol):
@@ -197,7 +207,7 @@ class Runs(Protocol):
         """The run waits for a human; this is what a poll is told meanwhile."""
         ...
 
-    def dispatched(self, correlation_id: str) -> None:
+    def dispatched(self, correlation_id: str, *, is_write: bool) -> None:
         """From here on the run can't be withdrawn."""
         ...
 

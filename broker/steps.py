@@ -6,8 +6,9 @@ beside the event loop.
 """
 
 import asyncio
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
@@ -17,7 +18,7 @@ from broker.core.events import AuditEvent, EventName, Receipt
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Standing
 from broker.core.identity import Caller
-from broker.core.ledger import Doubt
+from broker.core.ledger import Attempt, Doubt, attempt_of
 from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.model import Allow, Ask, Policy
 from broker.core.refusals import Refusal
@@ -51,6 +52,43 @@ class Received:
     request_id: str | None = None
     says: str | None = None
     previous_correlation_id: str | None = None
+
+
+@dataclass(slots=True)
+class _Turn:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    wanted: int = 0
+
+
+class Turns:
+    """One at a time of those that share a key. What came of the one before is known when the next has its turn."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, _Turn] = {}
+
+    @asynccontextmanager
+    async def take(self, key: str, *, patience_s: float) -> AsyncIterator[bool]:
+        """Wait for the turn and keep it for the block; False where it did not come in time."""
+        turn = self._turns.setdefault(key, _Turn())
+        turn.wanted += 1
+        try:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await turn.lock.acquire()
+            except TimeoutError:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                turn.lock.release()
+        finally:
+            turn.wanted -= 1
+            if not turn.wanted:
+                del self._turns[key]
+
+    def __len__(self) -> int:
+        return len(self._turns)
 
 
 class Trail:
@@ -102,6 +140,18 @@ class Named:
     frame: Frame
     gate: GateReport
     doubts: tuple[Doubt, ...] = ()
+
+    def attempt(self, *, now_ms: int) -> Attempt:
+        """What the ledger is told of it."""
+        received = self.received
+        return attempt_of(
+            self.frozen,
+            correlation_id=received.correlation_id,
+            request_id=received.request_id,
+            caller=received.caller,
+            session_id=self.session.id,
+            now_ms=now_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

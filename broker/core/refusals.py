@@ -193,6 +193,16 @@ def change_in_doubt() -> Refusal:
     )
 
 
+def change_under_way() -> Refusal:
+    return Refusal(
+        category=Category.RECONCILE_REQUIRED,
+        code="in_doubt",
+        retry=Retry.RECONCILE_FIRST,
+        message="The same change is under way from another request that did not end in time, so it was not sent again.",
+        remote_effect=RemoteEffect.UNKNOWN,
+    )
+
+
 def still_running(message: str, *, next_command: str | None = None) -> Refusal:
     """What was sent and has not ended: nobody knows yet what it did."""
     return Refusal(
@@ -226,8 +236,12 @@ def fault() -> Refusal:
     )
 
 
-def broken(*, sent: bool) -> Refusal:
+def broken(*, sent: bool, is_write: bool) -> Refusal:
     """A request that a fault of ours ended: what is known of the far side is told all the same."""
+    if sent and not is_write:
+        return _unavailable(
+            "internal", "The broker met a fault of its own after the request was sent, which changes nothing there."
+        )
     if sent:
         return _fault_in_doubt(
             "The broker met a fault of its own after the request may have been sent; it may have happened."

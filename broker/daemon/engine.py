@@ -81,7 +81,7 @@ class PipelineEngine:
             ),
         )
         await run.ended.wait()
-        return run.answer or faults.broken(correlation_id, sent=run.sent)
+        return run.answer or run.broken()
 
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None:
         return await self._reconciler.attempt(correlation_id, anchor_id=caller.anchor.id)
@@ -155,7 +155,7 @@ class PipelineEngine:
                 read.correlation_id, caller.anchor.id, lambda: self.perform(read), parent=correlation_id
             )
             await run.ended.wait()
-            return run.answer or faults.broken(read.correlation_id, sent=run.sent)
+            return run.answer or run.broken()
 
         return await self._reconciler.settle(errand, read_again)
 
@@ -181,10 +181,12 @@ class PipelineEngine:
         if of is not None:
             frame = Frame(correlation_id=correlation_id, previous_correlation_id=of)
             return reply.refused(frame, refusals.not_reconciled(), GateReport(vault=self._vault.state)).to_json()
-        sent = self._runs.was_sent(correlation_id)
-        envelope = faults.broken(correlation_id, sent=sent)
+        envelope = self._runs.broken(correlation_id)
         with suppress(LedgerError):  # an attempt that can't be closed is found in doubt at the next start
-            await self._ledger.finish(correlation_id, in_doubt=sent, envelope=envelope)
+            if self._runs.was_sent(correlation_id):
+                await self._ledger.finish(correlation_id, in_doubt=True, envelope=envelope)
+            else:
+                await self._ledger.abandon(correlation_id)
         return envelope
 
 

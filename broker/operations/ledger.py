@@ -33,11 +33,16 @@ from broker.operations.ledger_file import (
     transaction,
     unsealed,
 )
+from broker.ports import LedgerSealed
 
 __all__ = ["LedgerChanged", "LedgerError", "LedgerStore"]
 
 KEPT_MS = 24 * 3600 * 1000
 T = TypeVar("T")
+
+
+class LedgerSealedError(LedgerError, LedgerSealed):
+    """As the pipeline knows it."""
 
 
 class LedgerStore:
@@ -52,7 +57,7 @@ class LedgerStore:
         self._mutex = threading.Lock()
         self._keys: Keys | None = None
         self._under_way: dict[str, Keys] = {}
-        self._owed: dict[str, tuple[AttemptState, bytes, Keys]] = {}  # outcomes that could not be written yet
+        self._owed: dict[str, tuple[AttemptState, bytes | None, Keys]] = {}  # outcomes that could not be written yet
         self._db = open_file(path)
 
     def unlock(self, *, seal_key: Secret, fingerprint_key: Secret) -> None:
@@ -190,6 +195,12 @@ class LedgerStore:
         self._owed.setdefault(correlation_id, (state, told, keys))  # the first that was known of it is the truth
         await self._run(lambda: None)
 
+    async def abandon(self, correlation_id: str) -> None:
+        """Forget an attempt that came to nothing."""
+        keys = self._under_way.pop(correlation_id, None) or self._unlocked()
+        self._owed.setdefault(correlation_id, (AttemptState.DONE, None, keys))
+        await self._run(lambda: None)
+
     async def settle(self, correlation_id: str, settlement: JsonObject) -> bool:
         """Close what is in doubt and keep what closed it. False where it is not in doubt (any more)."""
         keys = self._unlocked()
@@ -240,6 +251,8 @@ class LedgerStore:
     def _write_owed(self) -> None:
         for correlation_id, (state, told, keys) in list(self._owed.items()):
             with self._writing(keys, always=True):
+                if told is None:
+                    self._db.execute("DELETE FROM attempts WHERE correlation_id = ?", (correlation_id,))
                 self._db.execute(
                     "UPDATE attempts SET state = iif(change_key IS NULL, ?, ?), ended_at_ms = ?, envelope = ?"
                     " WHERE correlation_id = ?",  # a read leaves nothing in doubt
@@ -310,7 +323,7 @@ class LedgerStore:
 
     def _unlocked(self) -> Keys:
         if self._keys is None:
-            raise LedgerError("the ledger is sealed while the vault is locked")
+            raise LedgerSealedError("the ledger is sealed while the vault is locked")
         return self._keys
 
 

@@ -76,9 +76,9 @@ def refused(refusal: Refusal, *, correlation_id: str | None = None) -> JsonObjec
     return reply.refused(Frame(correlation_id=correlation_id), refusal, GateReport()).to_json()
 
 
-def broken(correlation_id: str, *, sent: bool) -> JsonObject:
+def broken(correlation_id: str, *, sent: bool, is_write: bool) -> JsonObject:
     """The envelope of a request that a fault of ours ended."""
-    return refused(refusals.broken(sent=sent), correlation_id=correlation_id)
+    return refused(refusals.broken(sent=sent, is_write=is_write), correlation_id=correlation_id)
 
 
 def still_running(correlation_id: str, message: str) -> JsonObject:

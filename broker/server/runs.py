@@ -32,6 +32,7 @@ class Run:
     notice: JsonObject | None = None  # what a poll is told once a card is up
     pending: JsonObject | None = None
     sent: bool = False
+    is_write: bool = False  # known once it is sent
     envelope: JsonObject | None = None
     size: int = 0
     ended_at_s: float = 0.0
@@ -44,8 +45,12 @@ class Run:
     def answer(self) -> JsonObject | None:
         """The envelope once it ended, whatever it ended with."""
         if self.envelope is None and self.ended.is_set():
-            return faults.broken(self.correlation_id, sent=self.sent)
+            return self.broken()
         return self.envelope
+
+    def broken(self) -> JsonObject:
+        """What is known where a fault of ours ended it."""
+        return faults.broken(self.correlation_id, sent=self.sent, is_write=self.is_write)
 
 
 class Overloaded(Exception):  # noqa: N818 - it names the state that the agent is told of
@@ -127,6 +132,11 @@ class RunTable:
         run = self._runs.get(correlation_id)
         return run if run is not None and run.anchor_id == anchor_id else None
 
+    def broken(self, correlation_id: str) -> JsonObject:
+        """What is known of a run that a fault of ours ended."""
+        run = self._runs.get(correlation_id)
+        return faults.broken(correlation_id, sent=False, is_write=True) if run is None else run.broken()
+
     def was_sent(self, correlation_id: str) -> bool:
         """Whether the run came so far that the far side may have seen it."""
         run = self._runs.get(correlation_id)
@@ -177,9 +187,10 @@ class RunTable:
             run.pending = run.notice
             _pulse(run.moved)
 
-    def dispatched(self, correlation_id: str) -> None:
+    def dispatched(self, correlation_id: str, *, is_write: bool) -> None:
         for run in self._with_wholes(correlation_id):
             run.sent = True
+            run.is_write = is_write
             run.pending = None
             _pulse(run.moved)
 
@@ -204,7 +215,7 @@ class RunTable:
             run.envelope = envelope
         except Exception:  # noqa: BLE001 - a run that fails must not take the other tasks of the daemon with it
             faults.LOG.exception("a run failed", extra={"correlation_id": run.correlation_id})
-            run.envelope = faults.broken(run.correlation_id, sent=run.sent)
+            run.envelope = run.broken()
         finally:
             self._ended(run)
 

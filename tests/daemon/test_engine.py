@@ -1,6 +1,7 @@
 """The engine: whatever goes wrong, the agent is told what is known of the far side, and the daemon lives."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -138,7 +139,14 @@ async def test_a_fault_after_sending_leaves_the_change_in_doubt(shop: Shop) -> N
     assert ("reconcile_required", "in_doubt") == gist(await shop.act(market.TIP, 2))[:2]
 
 
-async def test_a_lock_in_the_middle_is_told_as_a_lock(shop: Shop) -> None:
+async def test_a_fault_after_a_read_was_sent_leaves_nothing_in_doubt(shop: Shop) -> None:
+    shop.executor.answers.append(ValueError("canary"))
+
+    assert ("broker_unavailable", "internal", "after_human", "none") == gist(await shop.act(market.READ))
+    assert 0 == shop.ledger.doubtful
+
+
+async def test_a_lock_in_the_middle_is_told_as_a_lock_and_recorded_as_one(shop: Shop) -> None:
     shop.ledger.lock()
     original = shop.ledger.doubts
 
@@ -148,13 +156,17 @@ async def test_a_lock_in_the_middle_is_told_as_a_lock(shop: Shop) -> None:
 
     shop.ledger.doubts = locked  # type: ignore[method-assign,assignment]  # the lock comes while the ledger is asked
     assert ("vault_locked", "locked", "after_human", "none") == gist(await shop.act(market.TIP))
+    assert "vault_locked" == shop.audit.events[-1].fields["category"]
 
 
 async def test_a_ledger_that_fails_is_told_and_nothing_is_sent(shop: Shop) -> None:
-    shop.ledger.lock()
+    there, shop.ledger._db = shop.ledger._db, (closed := sqlite3.connect(":memory:"))
+    closed.close()
 
     assert ("broker_unavailable", "internal", "after_human", "none") == gist(await shop.act(market.TIP))
     assert [] == shop.executor.permits
+    shop.ledger._db = there
+    assert await shop.ledger.find(shop.caller.anchor.id, "r1") is None
 
 
 async def test_a_reconcile_over_a_changed_entry_ends_alone(shop: Shop) -> None:

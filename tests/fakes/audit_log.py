@@ -21,6 +21,10 @@ class MemoryAudit:
         """The disk fails when this event is written, of that request or of any."""
         self._breaks_at = (name, correlation_id)
 
+    def mend(self) -> None:
+        """As a restart over a disk that works again."""
+        self.broken, self._breaks_at = False, None
+
     def post(self, event: AuditEvent) -> None:
         self._take(event)
 

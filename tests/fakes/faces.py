@@ -227,7 +227,7 @@ class ScriptedEngine:
             )
             self._runs.asked(correlation_id)
         if self.sends:
-            self._runs.dispatched(correlation_id)
+            self._runs.dispatched(correlation_id, is_write=True)
         while not self.may_end.is_set() and correlation_id not in self.withdrawn:  # noqa: ASYNC110 - either of two
             await asyncio.sleep(0.001)
         if self.fault is not None:

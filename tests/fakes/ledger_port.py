@@ -56,6 +56,11 @@ class MemoryLedger:
         self._envelopes[correlation_id] = dump(envelope)
         await asyncio.sleep(0)
 
+    async def abandon(self, correlation_id: str) -> None:
+        self._fail()
+        del self._attempts[correlation_id]
+        await asyncio.sleep(0)
+
     def interrupt(self) -> None:
         """What a daemon finds at its start that died in the middle of everything."""
         for attempt in self.attempts:

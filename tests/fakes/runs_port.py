@@ -44,7 +44,7 @@ class MemoryRuns:
     def waits(self, correlation_id: str, pending: JsonObject) -> None:
         self.runs[correlation_id].pending = pending
 
-    def dispatched(self, correlation_id: str) -> None:
+    def dispatched(self, correlation_id: str, *, is_write: bool) -> None:  # noqa: ARG002
         run = self.runs[correlation_id]
         run.sent, run.pending = True, None
 

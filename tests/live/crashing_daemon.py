@@ -89,6 +89,10 @@ class FusedLedger(Ledger):
         await self._port.finish(correlation_id, in_doubt=in_doubt, envelope=envelope)
         self._fuse.burn("after", "finish")
 
+    @override
+    async def abandon(self, correlation_id: str) -> None:
+        await self._port.abandon(correlation_id)
+
 
 class FusedExecutor(Executor):
     def __init__(self, port: Executor, fuse: Fuse) -> None:

@@ -257,6 +257,19 @@ async def test_a_doubt_that_is_made_an_attempt_under_way_blocks_all_the_same(pat
     assert [OP] == [doubt.correlation_id for doubt in await store.doubts(CHANGE)]
 
 
+async def test_an_attempt_that_came_to_nothing_is_forgotten(store: LedgerStore) -> None:
+    await store.begin(attempt())
+    there = failing(store)
+    with pytest.raises(LedgerError, match="doctor"):
+        await store.abandon(OP)
+    store._db = there
+
+    assert () == await store.doubts(CHANGE)
+    assert await store.by_id(OP) is None
+    assert await store.find("an_1", "canary-request-id") is None
+    assert {} == store._under_way == store._owed
+
+
 async def test_an_attempt_that_is_under_way_is_no_doubt_yet(store: LedgerStore) -> None:
     await store.begin(attempt())
 

@@ -97,7 +97,7 @@ async def test_a_run_that_fails_ends_alone_and_is_said_to_have_failed(
 async def test_a_failure_after_sending_says_that_it_may_have_happened(table: RunTable) -> None:
     work = Work(ValueError("canary"))
     run = table.start(OP, "an_1", work)
-    table.dispatched(OP)
+    table.dispatched(OP, is_write=True)
     work.may_end.set()
     told = await table.wait(run, 60)
 
@@ -114,7 +114,7 @@ async def test_an_answer_that_can_not_be_spelled_ends_nothing_else(table: RunTab
 
 async def test_an_abandoned_run_leaves_nobody_waiting(table: RunTable) -> None:
     run = table.start(OP, "an_1", Work())
-    table.dispatched(OP)
+    table.dispatched(OP, is_write=True)
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(table.wait(run, 60))
         await asyncio.sleep(0)
@@ -184,7 +184,7 @@ async def test_after_a_yes_the_result_is_waited_for_again(table: RunTable) -> No
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(table.wait(run, 60))
         await asyncio.sleep(0)
-        table.dispatched(OP)
+        table.dispatched(OP, is_write=True)
         await asyncio.sleep(0)
         work.may_end.set()
 
@@ -206,7 +206,7 @@ async def test_who_waits_for_a_human_is_told_in_time(table: RunTable, clock: Set
 
 async def test_who_only_polls_does_not_wait_for_what_was_sent(table: RunTable) -> None:
     run = table.start(OP, "an_1", Work())
-    table.dispatched(OP)
+    table.dispatched(OP, is_write=True)
 
     told = await table.wait(run, 0, for_work=False)
     assert ("outcome_unknown", "still_running", OP) == (told["category"], told["code"], told["correlation_id"])
@@ -218,7 +218,7 @@ async def test_what_a_part_waits_for_and_sends_its_whole_does(table: RunTable) -
     whole, part = table.start(OP, "an_1", Work()), table.start(OTHER, "an_1", Work(), parent=OP)
     asking(table, correlation_id=OTHER)
     assert [OP, OTHER] == [run.pending and run.pending["correlation_id"] for run in (whole, part)]
-    table.dispatched(OTHER)
+    table.dispatched(OTHER, is_write=True)
 
     assert [(None, True)] * 2 == [(run.pending, run.sent) for run in (whole, part)]
 
@@ -226,7 +226,7 @@ async def test_what_a_part_waits_for_and_sends_its_whole_does(table: RunTable) -
 async def test_withdrawing_waits_until_it_is_known_where_the_run_is(table: RunTable) -> None:
     steps: list[Callable[[Work], None]] = [
         lambda _: asking(table),
-        lambda _: table.dispatched(OP),
+        lambda _: table.dispatched(OP, is_write=True),
         lambda work: work.may_end.set(),
     ]
     for step in steps:
