@@ -267,7 +267,7 @@ async def test_an_attempt_that_came_to_nothing_is_forgotten(store: LedgerStore) 
     assert () == await store.doubts(CHANGE)
     assert await store.by_id(OP) is None
     assert await store.find("an_1", "canary-request-id") is None
-    assert {} == store._under_way == store._owed
+    assert ({}, {}) == (store._under_way, store._owed)
 
 
 async def test_an_attempt_that_is_under_way_is_no_doubt_yet(store: LedgerStore) -> None:
