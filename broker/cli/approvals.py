@@ -179,7 +179,7 @@ def _agreed(served: Served, options: Namespace) -> str | None:
 
 
 def _wait_armed(served: Served, shown_at: float) -> None:
-    """A card cannot be approved sooner after it was shown than its arming time."""
+    """A card can't be approved sooner after it was shown than its arming time."""
     arming_s = min(served.arming_ms / 1000, LONGEST_ARMING_S) + _ROUNDING_S
     left = shown_at + arming_s - time.monotonic()
     if left > 0:

@@ -87,7 +87,7 @@ def _note(path: str | None) -> bytes | None:
         with Path(path).open("rb") as file:
             return file.read(MOST_NOTE_BYTES)
     except OSError as cause:
-        raise UsageError(f"{path} can not be read: {cause.strerror}") from None
+        raise UsageError(f"{path} can't be read: {cause.strerror}") from None
 
 
 def _verdict(verdict: JsonObject) -> list[str]:

@@ -68,7 +68,7 @@ def _shares_inode(inode: int) -> bool:
 
 def _hardening(*, hardened: bool) -> Iterator[Finding]:
     if hardened and not dumpable():
-        yield fine("hardening", "human verbs and the daemon can not be looked into by the same user")
+        yield fine("hardening", "human verbs and the daemon can't be looked into by the same user")
     else:
         yield fault(
             "hardening",
@@ -94,7 +94,7 @@ def _multiplexer(environ: Mapping[str, str]) -> Finding:
 
 def _tiocsti(value: str | None) -> Finding:
     if value == "0":
-        return fine("tiocsti", "programs can not fake key presses on a shared terminal")
+        return fine("tiocsti", "programs can't fake key presses on a shared terminal")
     return warning(
         "tiocsti",
         "a program on the same terminal can fake key presses (TIOCSTI)",
@@ -123,7 +123,7 @@ def _installation() -> Finding:
     places = {Path(broker.__file__).resolve().parent, Path(sys.executable), Path(sys.prefix)}
     writable = sorted(str(place) for place in places if os.access(place, os.W_OK))
     if not writable:
-        return fine("installation", "this user can not change the installed code")
+        return fine("installation", "this user can't change the installed code")
     if os.getuid() == 0:
         return warning("installation", "running as root: everything is writable", "run doorward as a user of its own")
     return warning(

@@ -55,7 +55,7 @@ def _mode(path: Path, *, is_directory: bool) -> Iterator[Finding]:
     except FileNotFoundError:
         return
     except OSError as cause:
-        yield fault("permissions", f"{path} can not be looked at: {cause.strerror}", "check the directories above it")
+        yield fault("permissions", f"{path} can't be looked at: {cause.strerror}", "check the directories above it")
         return
     right_kind = stat.S_ISDIR if is_directory else stat.S_ISREG
     if not right_kind(facts.st_mode):

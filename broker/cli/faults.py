@@ -4,7 +4,7 @@ from broker.contract.exits import FAULTS_FOUND, USAGE
 
 
 class CliError(Exception):
-    """The verb cannot go on. The message says what to do and holds no secret."""
+    """The verb can't go on. The message says what to do and holds no secret."""
 
     exit_code = FAULTS_FOUND
     code = "failed"

@@ -160,7 +160,7 @@ def _split_query(path: str, pairs: list[str]) -> "tuple[str, dict[str, JsonValue
         try:
             found = parse_qsl(written, keep_blank_values=True, strict_parsing=bool(written), errors="strict")
         except ValueError:
-            raise UsageError("the query in the path can not be read; give its parts by -q NAME=VALUE") from None
+            raise UsageError("the query in the path can't be read; give its parts by -q NAME=VALUE") from None
         for name, value in found:
             _add(table, name, value)
     for pair in pairs:
@@ -202,7 +202,7 @@ def _content(given: str) -> bytes:
             with open(given[1:], "rb") as file:  # noqa: PTH123 - no pathlib on this path
                 content = file.read(MOST_BODY_BYTES + 1)
         except OSError as cause:
-            raise UsageError(f"{given[1:]} can not be read: {cause.strerror}") from None
+            raise UsageError(f"{given[1:]} can't be read: {cause.strerror}") from None
     else:
         return os.fsencode(given)
     if len(content) > MOST_BODY_BYTES:

@@ -71,7 +71,7 @@ def _write(target: Path, content: bytes, *, replace: bool) -> None:
             f"{target} is there already; it was left as it is (--force replaces it)", code="exists"
         ) from None
     except OSError as cause:
-        raise CliError(f"{target} can not be written: {cause.strerror}") from None
+        raise CliError(f"{target} can't be written: {cause.strerror}") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
 

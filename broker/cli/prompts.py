@@ -102,7 +102,7 @@ def _line_of(descriptor: int, most_bytes: int) -> bytes:
             if len(out) > most_bytes:
                 raise CliError(f"the line has more than {most_bytes} bytes")
     except OSError as cause:
-        raise UsageError(f"descriptor {descriptor} can not be read: {cause.strerror}") from None
+        raise UsageError(f"descriptor {descriptor} can't be read: {cause.strerror}") from None
     return bytes(out).removesuffix(b"\r")
 
 

@@ -47,7 +47,7 @@ def run(noun: str, arguments: list[str]) -> int:
     parser.add_argument("--label", metavar="TEXT", help="what the human sees as this session's label")
     parser.add_argument("--env", action="append", default=[], metavar="NAME", help="pass this variable too; repeatable")
     parser.add_argument("--env-all", action="store_true", help="pass the whole environment, secrets included")
-    parser.add_argument("--json", action="store_true", help="print the envelope where the agent cannot start")
+    parser.add_argument("--json", action="store_true", help="print the envelope where the agent can't start")
     parser.add_argument("command", nargs=REMAINDER, metavar="[--] AGENT ...")
     options = parser.parse_args(arguments)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command

@@ -90,7 +90,7 @@ def _start_if_needed(control: ControlClient, where: Places) -> int | None:
     try:
         log = os.open(where.daemon_log, flags, LOG_MODE)
     except OSError as cause:
-        raise CliError(f"{where.daemon_log} can not be written: {cause.strerror}") from None
+        raise CliError(f"{where.daemon_log} can't be written: {cause.strerror}") from None
     try:
         child = subprocess.Popen(
             daemon_command(),

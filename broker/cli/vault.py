@@ -49,7 +49,7 @@ def _unlock(control: ControlClient, where: Places, passphrase_fd: int | None) ->
     try:
         kdf = KdfParams.from_json(vault.get("kdf") if isinstance(vault, dict) else None)
     except KdfError as cause:
-        raise Broken(f"the daemon names a key derivation that can not be used: {cause}") from cause
+        raise Broken(f"the daemon names a key derivation that can't be used: {cause}") from cause
     if where.approver_key.exists() and read_key_file(where.approver_key).log_id != status.get("log_id"):
         raise ApproverError("this daemon keeps another log than your approver key belongs to: nothing was sent")
     return control.unlock(derive(passphrase(passphrase_fd), kdf).vault_kek)

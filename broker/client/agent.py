@@ -94,7 +94,7 @@ class AgentClient:
         try:
             octets = None if body is None else dump(body)
         except WireError as cause:
-            raise Broken(f"the request can not be sent: {cause}") from cause
+            raise Broken(f"the request can't be sent: {cause}") from cause
         answer = self._connection.request(method, target, octets, answer_s=answer_s)
         self.spelled = answer.body
         try:

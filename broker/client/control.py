@@ -132,7 +132,7 @@ class ControlClient:
         return self._ask("POST", "/v1/control-session", {"nonce": challenge["nonce"], "signature": signature})
 
     def approval(self, approval_id: str) -> Served:
-        """The whole card. Serving it starts its arming time. Raises Broken where it cannot be shown in full."""
+        """The whole card. Serving it starts its arming time. Raises Broken where it can't be shown in full."""
         answer = self._ask("GET", f"/v1/approvals/{_segment(approval_id)}", max_bytes=MAX_CARD_BYTES)
         return _served(answer)
 
@@ -275,7 +275,7 @@ class ControlClient:
         try:
             octets = None if body is None else dump(body)
         except WireError as cause:
-            raise Broken(f"the request can not be sent: {cause}") from cause
+            raise Broken(f"the request can't be sent: {cause}") from cause
         answer = self._connection.request(method, target, octets, answer_s=answer_s, max_bytes=max_bytes)
         value = _parsed(answer)
         if answer.status >= 300:
@@ -318,7 +318,7 @@ def _served(answer: JsonObject) -> Served:
     try:
         drawn = digest("doorward/card/v1", raw)
     except WireError as cause:
-        raise Broken(f"the daemon's card can not be signed: {cause}") from cause
+        raise Broken(f"the daemon's card can't be signed: {cause}") from cause
     card = parse_card(raw)
     served_id = _text(answer, "id")
     if card.approval_id != served_id or drawn != _text(answer, "card_digest"):

@@ -339,7 +339,7 @@ def check_place(path: str) -> None:
         except (FileNotFoundError, NotADirectoryError):
             raise NotRunning(f"no daemon is running: there is no {path}. A human starts it by: doorward up") from None
         except OSError as cause:
-            raise Broken(f"{place} can not be looked at: {cause.strerror}") from cause
+            raise Broken(f"{place} can't be looked at: {cause.strerror}") from cause
         if not is_kind(facts.st_mode):
             raise Broken(f"{place} is no {kind}: not using it")
         if facts.st_uid not in {os.getuid(), 0}:
@@ -366,7 +366,7 @@ def _connect(path: str, connect_s: float) -> socket.socket:
         raise Broken("the daemon takes no new connection: it hangs or is overloaded") from None
     except OSError as cause:
         link.close()
-        raise Broken(f"{path} can not be opened: {cause.strerror}") from cause
+        raise Broken(f"{path} can't be opened: {cause.strerror}") from cause
     return link
 
 
