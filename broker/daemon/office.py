@@ -100,17 +100,14 @@ class DaemonOffice(Archive):
         try:
             await asyncio.to_thread(at.vault.unlock, kek, check=self._check)
         except VaultError as error:
-            match error.fault:
-                case Fault.WRONG_PASSPHRASE:
-                    with suppress(ControlError):
-                        await at.record(EventName.VAULT_UNLOCK_FAILED, why=error.fault.value)
-                case Fault.TOO_SOON:  # not looked at, and as often as anybody likes
-                    at.refusals.record(Refused(code=error.fault.value, route="/v1/unlock"))
-                case Fault.QUARANTINED:
-                    self._post(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
-                    at.changed()
-                case _:
-                    pass
+            if error.fault is Fault.WRONG_PASSPHRASE:
+                with suppress(ControlError):
+                    await at.record(EventName.VAULT_UNLOCK_FAILED, why=error.fault.value)
+            elif error.fault is Fault.TOO_SOON:  # not looked at, and as often as anybody likes
+                at.refusals.record(Refused(code=error.fault.value, route="/v1/unlock"))
+            elif error.fault is Fault.QUARANTINED:
+                self._post(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
+                at.changed()
             raise told(error) from None
 
     async def _put_in_use(self) -> None:
