@@ -34,6 +34,7 @@ from broker.server.connections import Connections
 from broker.server.control_routes import ControlApi, control_errors
 from broker.server.door import Door, DoorLimits, nobody
 from broker.server.events import EventHub
+from broker.server.floods import Floods
 from broker.server.peer import boot_id, ourselves
 from broker.server.runs import RunTable
 from broker.server.sessions import Ended, SessionRegistry
@@ -148,6 +149,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         hub=people.hub,
         challenges=people.challenges,
         refusals=RepeatedRefusals(audit=journal, clock=clock),
+        floods=Floods(audit=journal, clock=clock),
         engine=engine,
         clock=clock,
         version=VERSION,
@@ -207,6 +209,7 @@ async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: Door
         connections=at_agents,
         sessions=at.sessions,
         runs=at.runs,
+        floods=at.floods,
         policies=at.rulebook,
         vault=at.custody,
         clock=at.clock,

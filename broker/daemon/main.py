@@ -126,6 +126,7 @@ async def _stop(house: House, drain_s: float) -> None:
     at.sessions.close()
     at.challenges.close_all()
     at.refusals.summarise()
+    at.floods.summarise()
     await at.executor.close()
     with suppress(AuditUnwritable):
         await at.journal.append(AuditEvent(name=EventName.DAEMON_STOPPED, at_ms=at.clock.now_ms()))

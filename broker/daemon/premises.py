@@ -20,6 +20,7 @@ from broker.ports import AuditUnwritable
 from broker.server.challenges import Challenges
 from broker.server.events import EventHub
 from broker.server.faults import ControlError
+from broker.server.floods import Floods
 from broker.server.runs import RunTable
 from broker.server.sessions import SessionRegistry
 from broker.vault import Vault
@@ -43,6 +44,7 @@ class Premises:
     hub: EventHub
     challenges: Challenges
     refusals: RepeatedRefusals
+    floods: Floods
     engine: PipelineEngine
     clock: SystemClock
     version: str

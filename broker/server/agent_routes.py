@@ -22,6 +22,7 @@ from broker.core.resolve import HttpAsk
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
 from broker.server.connections import Connection, Connections
+from broker.server.floods import Floods
 from broker.server.peer import PeerError
 from broker.server.runs import Overloaded, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
@@ -60,6 +61,7 @@ class AgentApi:
         connections: Connections,
         sessions: SessionRegistry,
         runs: RunTable,
+        floods: Floods,
         policies: PolicySource,
         vault: Vault,
         clock: Clock,
@@ -72,6 +74,7 @@ class AgentApi:
         self._connections = connections
         self._sessions = sessions
         self._runs = runs
+        self._floods = floods
         self._policies = policies
         self._vault = vault
         self._clock = clock
@@ -219,10 +222,19 @@ class AgentApi:
         *,
         weight: int = 0,
     ) -> web.Response:
-        if self._runs.active_of(caller.anchor.id) >= RUNS_PER_ANCHOR:
+        program = (caller.program.uid, caller.program.exe_id or caller.program.exe)
+        if self._runs.active_of(caller.anchor.id) >= RUNS_PER_ANCHOR or self._floods.turns_away(
+            caller.anchor.id, program
+        ):
             raise _Answer(faults.refused(refusals.local_limit()))
+
+        async def noted() -> JsonObject:
+            envelope = await work()
+            self._floods.note(caller.anchor.id, program, envelope)
+            return envelope
+
         try:
-            run = self._runs.start(correlation_id, caller.anchor.id, work, weight=weight)
+            run = self._runs.start(correlation_id, caller.anchor.id, noted, weight=weight)
         except Overloaded:
             raise _Answer(faults.refused(refusals.overloaded())) from None
         except Stopping:

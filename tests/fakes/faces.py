@@ -36,6 +36,7 @@ from broker.server.connections import Connections
 from broker.server.control_routes import ControlApi, control_errors
 from broker.server.door import DoorLimits
 from broker.server.events import EventHub
+from broker.server.floods import Floods
 from broker.server.office import Refused
 from broker.server.peer import boot_id
 from broker.server.runs import RunTable
@@ -263,6 +264,7 @@ class AgentFace(Face):
             connections=self.connections,
             sessions=self.sessions,
             runs=self.runs,
+            floods=Floods(audit=self.audit, clock=self.clock),
             policies=self.policies,
             vault=self.vault,
             clock=self.clock,
