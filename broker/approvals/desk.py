@@ -24,6 +24,7 @@ from broker.core.events import AuditEvent, EventName
 from broker.ports import Approved, AuditLog, AuditUnwritable, Clock, Declined, Joined, Question
 
 SETTLED_KEPT = 200
+REFUSED_RECORDED = 50  # answers to one card that did not count; whoever goes on with it makes no log grow
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -42,6 +43,7 @@ class Waiting:
     joined: int = 1
     approver_seen: bool = False
     overdue: bool = False
+    refused: int = 0
     served: dict[Hashable, Served] = field(default_factory=dict)
 
 
@@ -114,7 +116,9 @@ class Desk:
         try:
             key_id = self._check(waiting, answer, viewer)
         except AnswerRefused as refused:
-            self._post(EventName.APPROVAL_REFUSED, waiting, {"code": refused.code})
+            waiting.refused += 1
+            if waiting.refused <= REFUSED_RECORDED:
+                self._post(EventName.APPROVAL_REFUSED, waiting, {"code": refused.code})
             raise
         yes = answer.decision == "approve"
         waiting.state = ApprovalState.APPROVED if yes else ApprovalState.DENIED

@@ -169,8 +169,10 @@ class DaemonOffice(Archive):
             self._post(EventName.DAEMON_FROZEN, why=why)
 
     async def freeze(self) -> JsonObject:
+        was_frozen = self._at.sessions.frozen
         self._freeze()
-        await self._at.record(EventName.DAEMON_FROZEN)
+        if not was_frozen:  # who says it again and again makes no log grow
+            await self._at.record(EventName.DAEMON_FROZEN)
         return {"frozen": True}
 
     def _freeze(self) -> None:

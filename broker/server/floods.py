@@ -78,6 +78,7 @@ class Floods:
         )
         flood.anchor_id, flood.code, flood.last_ms = anchor_id, code, now
         flood.refused += 1
+        self._floods.move_to_end(key)  # who goes on is not forgotten for those who come and go
         while len(self._floods) > KEPT:
             self._tell(self._floods.popitem(last=False)[1])
 

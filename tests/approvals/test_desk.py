@@ -8,7 +8,7 @@ import pytest
 
 from broker.approvals import desk as desk_module
 from broker.approvals.answers import Answer, AnswerRefused
-from broker.approvals.desk import Waiting
+from broker.approvals.desk import REFUSED_RECORDED, Waiting
 from broker.contract.reasons import ApprovalState
 from broker.core.approval import Happening
 from broker.core.events import EventName
@@ -339,6 +339,19 @@ async def test_an_answer_that_is_refused_is_on_record() -> None:
         room.desk.void(Happening.STOPPING)
 
     assert ("approval.refused", "control_session_required") == room.records()[1]
+
+
+async def test_answers_without_end_that_do_not_count_make_no_log_grow() -> None:
+    room = DeskRoom()
+    async with asyncio.TaskGroup() as tasks:
+        room.asking(tasks)
+        card = await room.card()
+        for _ in range(REFUSED_RECORDED + 10):
+            with pytest.raises(AnswerRefused):
+                await room.desk.answer(card.id, Answer(decision="approve"), ME)
+        room.desk.void(Happening.STOPPING)
+
+    assert REFUSED_RECORDED == [name for name, _ in room.records()].count("approval.refused")
 
 
 async def test_there_is_no_answer_to_what_was_never_asked() -> None:

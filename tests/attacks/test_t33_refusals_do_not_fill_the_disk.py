@@ -36,3 +36,11 @@ def test_a_flood_of_refusals_ends_as_a_number(tmp_path: Path) -> None:
         (summary,) = house.human.events("flood.summary")
         assert 3 * BURST - IN_FULL == summary["fields"]["count"]
         assert "unknown_service" == summary["fields"]["code"]
+
+
+def test_a_freeze_that_is_said_again_and_again_is_recorded_once(tmp_path: Path) -> None:
+    with open_house(tmp_path / "f") as house:
+        for _ in range(3):
+            assert house.human.ask("POST", "/v1/freeze", {})[0] == 200
+
+        assert 1 == len(house.human.events("daemon.frozen"))

@@ -64,6 +64,10 @@ def test_a_swarm_of_one_program_is_turned_away_as_a_whole(floods: Floods, monkey
         floods.note(f"an_{number}", PROGRAM, DENIED)
 
     assert floods.turns_away("an_new", PROGRAM)
+    monkeypatch.setattr(floods_module, "KEPT", 2)
+    for number in range(3):
+        floods.note(f"an_{number}", PROGRAM, DENIED)
+    assert floods.turns_away("an_new", PROGRAM), "no swarm is so large that it is forgotten for its own sake"
     assert not floods.turns_away("an_new", (1000, "/opt/other"))
 
 
