@@ -39,12 +39,16 @@ _REPEATING = frozenset({Retry.BOUNDED, Retry.AFTER_DELAY})
 
 def judge_errors(case: Case) -> Verdict | None:
     """Step 5."""
-    if case.declared is None:
+    rule = deciding_rule(case)
+    if rule is None:
         return None
-    for rule in case.declared.errors:
-        if holds(rule.when, case.view) is True:
-            return rate_limited(case, floor_s=rule.floor_s) if rule.use_rate_limit else _by_rule(case, rule)
-    return None
+    return rate_limited(case, floor_s=rule.floor_s) if rule.use_rate_limit else _by_rule(case, rule)
+
+
+def deciding_rule(case: Case) -> AnswerRule | None:
+    """The first of the operation's error rules that fits the answer."""
+    rules = () if case.declared is None else case.declared.errors
+    return next((rule for rule in rules if holds(rule.when, case.view) is True), None)
 
 
 def judge_rate_limit(case: Case) -> Verdict | None:

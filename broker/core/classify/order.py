@@ -5,13 +5,15 @@
 sentences; nothing of the provider's text gets into them.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 from broker.contract.reasons import Category, Retry, WarningCode
 from broker.contract.result import Warn
 from broker.core.classify.answer import build_answer
 from broker.core.classify.case import Case
-from broker.core.classify.declared import judge_errors, judge_rate_limit
+from broker.core.classify.declared import deciding_rule, judge_errors, judge_rate_limit
 from broker.core.classify.delays import skew_s, wait_told
 from broker.core.classify.fallback import judge_status, judge_way_and_redirect
 from broker.core.classify.reading import read_body
@@ -24,7 +26,8 @@ from broker.core.outcome import Classified, Fault, RawOutcome, Verdict
 from broker.core.predicate import answer_view
 
 SUSPICIOUS_SKEW_S = 300
-_STEPS = (
+Step: TypeAlias = Callable[[Case], Verdict | None]
+_STEPS: tuple[Step, ...] = (
     judge_transport,
     judge_way_and_redirect,
     judge_decoding,
@@ -32,6 +35,10 @@ _STEPS = (
     judge_rate_limit,
     judge_status,
 )
+_DECLARED = {
+    WarningCode.NOT_FOUND_MAY_BE_HIDDEN: "The upstream says the same of what this credential may not see.",
+}
+_DECLARED_ELSE = "The operation declares this of such answers."
 _DEADLINES = frozenset({Fault.CONNECT_TIMEOUT, Fault.WRITE_TIMEOUT, Fault.FIRST_BYTE_TIMEOUT, Fault.TOTAL_TIMEOUT})
 
 
@@ -46,7 +53,7 @@ def classify(frozen: FrozenRequest, raw: RawOutcome, *, now_ms: int, prior_doubt
         now_ms=now_ms,
         prior_doubt=prior_doubt,
     )
-    verdict = _judge(case)
+    verdict, step = _judge(case)
     completeness = assess(case, verdict)
     if verdict.category is Category.SUCCESS and completeness is not None and not completeness.complete:
         verdict = _partial(case, verdict)
@@ -55,7 +62,7 @@ def classify(frozen: FrozenRequest, raw: RawOutcome, *, now_ms: int, prior_doubt
         raw=raw,
         answer=build_answer(case, verdict),
         completeness=completeness,
-        warnings=_warnings(case, verdict),
+        warnings=(*_declared_warnings(case, step), *_warnings(case, verdict)),
         identity=identity_of(case) if verdict.category is Category.SUCCESS else None,
         diagnosis={"phase_ms": dict(raw.phase_ms), "broken": reading.broken},
     )
@@ -68,12 +75,13 @@ def dispatch_event(raw: RawOutcome) -> EventName:
     return EventName.TRANSPORT_FAILED if raw.status is None else EventName.REMOTE_ANSWERED
 
 
-def _judge(case: Case) -> Verdict:
+def _judge(case: Case) -> tuple[Verdict, Step]:
+    """The verdict, and the step that it came from."""
     for step in _STEPS:
         verdict = step(case)
         if verdict is not None:
-            return verdict
-    return judge_success(case)
+            return verdict, step
+    return judge_success(case), judge_success
 
 
 def _partial(case: Case, verdict: Verdict) -> Verdict:
@@ -87,6 +95,13 @@ def _partial(case: Case, verdict: Verdict) -> Verdict:
         if has_next
         else "The upstream answered, and nothing proves that this is everything.",
     )
+
+
+def _declared_warnings(case: Case, step: Step) -> tuple[Warn, ...]:
+    """What the rule that decided wants said beside its verdict."""
+    rule = deciding_rule(case) if step is judge_errors else None
+    codes = () if rule is None else rule.warn
+    return tuple(Warn(code=code, message=_DECLARED.get(code, _DECLARED_ELSE)) for code in codes)
 
 
 def _warnings(case: Case, verdict: Verdict) -> tuple[Warn, ...]:

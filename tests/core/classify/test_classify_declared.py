@@ -166,3 +166,20 @@ def test_a_wait_that_can_not_be_read_is_warned_of() -> None:
         seen.verdict.retry_after_s, [warning.code for warning in seen.warnings]
     )  # fmt: skip
     assert () == classified(frozen(), answer(429, b"{}")).warnings
+
+
+def test_the_rule_that_decides_says_what_it_warns_of() -> None:
+    hidden = rule("status==`404`", Category.CONFIRMED_FAILURE, warn=(WarningCode.NOT_FOUND_MAY_BE_HIDDEN,))
+    told = classified(frozen(declared=declaring(hidden)), answer(404, b"{}", JSON))
+
+    assert [WarningCode.NOT_FOUND_MAY_BE_HIDDEN] == [warning.code for warning in told.warnings]
+    assert "credential" in told.warnings[0].message
+
+
+def test_a_rule_that_does_not_decide_warns_of_nothing() -> None:
+    notice = rule("status==`404`", Category.CONFIRMED_FAILURE, warn=(WarningCode.PROVIDER_NOTICE,))
+    fine = classified(frozen(declared=declaring(notice)), answer(200, b"{}", JSON))
+    noticed = classified(frozen(declared=declaring(notice)), answer(404, b"{}", JSON))
+
+    assert () == fine.warnings
+    assert ["The operation declares this of such answers."] == [warning.message for warning in noticed.warnings]
