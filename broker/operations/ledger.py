@@ -10,6 +10,7 @@ change is said to be free of doubt, until a human takes the file as it is.
 import asyncio
 import hashlib
 import hmac
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ from broker.ports import LedgerSealed
 
 __all__ = ["LedgerChanged", "LedgerError", "LedgerStore"]
 
+LOG = logging.getLogger("doorward.ledger")
 KEPT_MS = 24 * 3600 * 1000
 T = TypeVar("T")
 
@@ -193,13 +195,13 @@ class LedgerStore:
         told = sealed(keys, correlation_id, "envelope", envelope)
         state = AttemptState.IN_DOUBT if in_doubt else AttemptState.DONE
         self._owed.setdefault(correlation_id, (state, told, keys))  # the first that was known of it is the truth
-        await self._run(lambda: None)
+        await self._pay()
 
     async def abandon(self, correlation_id: str) -> None:
         """Forget an attempt that came to nothing."""
         keys = self._under_way.pop(correlation_id, None) or self._unlocked()
         self._owed.setdefault(correlation_id, (AttemptState.DONE, None, keys))
-        await self._run(lambda: None)
+        await self._pay()
 
     async def settle(self, correlation_id: str, settlement: JsonObject) -> bool:
         """Close what is in doubt and keep what closed it. False where it is not in doubt (any more)."""
@@ -228,6 +230,13 @@ class LedgerStore:
             return None if told is None else unsealed(self._unlocked(), correlation_id, "settlement", told)
 
         return await self._run(read)
+
+    async def _pay(self) -> None:
+        """What became of an attempt is true whether or not the disk takes it now: nobody is told otherwise."""
+        try:
+            await self._run(lambda: None)
+        except LedgerError:
+            LOG.exception("what became of an attempt can't be written yet")
 
     async def _run(self, work: Callable[[], T]) -> T:
         """SQLite waits for the disk: off the event loop, one at a time, finished even if the caller is cancelled."""

@@ -260,8 +260,7 @@ async def test_a_doubt_that_is_made_an_attempt_under_way_blocks_all_the_same(pat
 async def test_an_attempt_that_came_to_nothing_is_forgotten(store: LedgerStore) -> None:
     await store.begin(attempt())
     there = failing(store)
-    with pytest.raises(LedgerError, match="doctor"):
-        await store.abandon(OP)
+    await store.abandon(OP)
     store._db = there
 
     assert () == await store.doubts(CHANGE)
@@ -367,8 +366,7 @@ async def test_an_outcome_that_could_not_be_written_is_written_before_anything_e
     """T36: a disk that fails for a moment must not lose a doubt, and nothing is looked up meanwhile."""
     await store.begin(attempt())
     there = failing(store)
-    with pytest.raises(LedgerError, match="doctor"):
-        await store.finish(OP, in_doubt=True, envelope=ENVELOPE)
+    await store.finish(OP, in_doubt=True, envelope=ENVELOPE)  # what became of it is no less true for that
     for asked in (store.doubts(CHANGE), store.begin(attempt(OTHER))):
         with pytest.raises(LedgerError, match="doctor"):
             await asked
@@ -384,8 +382,7 @@ async def test_the_first_outcome_that_was_known_is_the_one_that_is_written(store
     await store.begin(attempt())
     there = failing(store)
     for in_doubt in (False, True):
-        with pytest.raises(LedgerError, match="doctor"):
-            await store.finish(OP, in_doubt=in_doubt, envelope=ENVELOPE)
+        await store.finish(OP, in_doubt=in_doubt, envelope=ENVELOPE)
     store._db = there
 
     found = await store.by_id(OP)
@@ -397,8 +394,7 @@ async def test_an_outcome_that_is_owed_is_paid_at_the_stop(path: Path, clock: Se
     store = opened(path, clock)
     await store.begin(attempt())
     there = failing(store)
-    with pytest.raises(LedgerError):
-        await store.finish(OP, in_doubt=False, envelope=ENVELOPE)
+    await store.finish(OP, in_doubt=False, envelope=ENVELOPE)
     store._db = there
     store.close()
 
