@@ -30,6 +30,7 @@ from broker.ports import (
     AuditLog,
     AuditUnwritable,
     Clock,
+    CredentialGone,
     Declined,
     Executor,
     Joined,
@@ -164,6 +165,10 @@ class Pipeline:
             return await self._obtain(ready) if isinstance(ready, Named) else await self._end(ready)
         except LedgerSealed:
             return await self._end(self._stop(named, refusals.vault(self._vault.state)))
+        except CredentialGone:
+            state = self._vault.state
+            gone = refusals.void("credential") if state is VaultState.READY else refusals.vault(state)
+            return await self._end(self._stop(named, gone))
 
     # Step 4: what the ledger knows of this request, and of this change. (Step 5 has no source of evidence yet.)
     async def _consult_ledger(self, named: Named) -> Named | Stop | Recorded:

@@ -27,6 +27,10 @@ class LedgerSealed(Exception):  # noqa: N818 - likewise
     """The vault was locked meanwhile, and the ledger with it. Nothing of the request was sent."""
 
 
+class CredentialGone(Exception):  # noqa: N818 - likewise
+    """The vault locked, or that version of the credential went, after all was looked at and before it was leased."""
+
+
 class Clock(Protocol):
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -67,7 +71,10 @@ class Vault(Protocol):
         ...
 
     def lease(self, name: str, version: int) -> AbstractContextManager[SecretSet]:
-        """Everything of the credential that may not leave the daemon, held over a lock until the work has ended."""
+        """Everything of the credential that may not leave the daemon, held over a lock until the work has ended.
+
+        Raises CredentialGone.
+        """
         ...
 
 

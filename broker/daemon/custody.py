@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from broker.contract.reasons import VaultState
 from broker.core.credential import CredentialSecret
 from broker.core.scrub import SecretSet, secret_set
-from broker.vault import Vault
+from broker.ports import CredentialGone
+from broker.vault import Fault, Vault, VaultError
 
 
 class Custody:
@@ -53,11 +54,11 @@ class Custody:
 
     @contextmanager
     def lease(self, name: str, version: int) -> Iterator[SecretSet]:
-        """Hold a credential for one piece of work. Raises VaultError where the vault has locked meanwhile."""
+        """Hold a credential for one piece of work. Raises CredentialGone: the vault changes in threads of its own."""
         key = (name, version)
         held = self._leased.get(key)
         if held is None:
-            secret = self._vault.secret_of(name, version)
+            secret = self._value(name, version)
             if key not in self._sets:
                 self._sets[key] = secret_set(secret)
             held = (secret, self._sets[key], 0)
@@ -71,3 +72,11 @@ class Custody:
                 del self._leased[key]
             else:
                 self._leased[key] = (secret, secrets, holders - 1)
+
+    def _value(self, name: str, version: int) -> CredentialSecret:
+        try:
+            return self._vault.secret_of(name, version)
+        except VaultError as error:
+            if error.fault in {Fault.LOCKED, Fault.UNKNOWN_CREDENTIAL, Fault.QUARANTINED}:
+                raise CredentialGone from error
+            raise

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from broker.daemon.custody import Custody
-from broker.vault import Vault, VaultError
+from broker.ports import CredentialGone
+from broker.vault import Vault
 from tests.fakes.vaults import KEK, NOW_MS, bearer, new_vault
 
 
@@ -40,8 +41,15 @@ def test_a_value_is_held_for_work_in_flight_over_a_lock(vault: Vault) -> None:
         assert custody.credential_version("one") is None
     with pytest.raises(KeyError):
         custody.secret_of("one", 1)
-    with pytest.raises(VaultError), custody.lease("one", 1):
+    with pytest.raises(CredentialGone), custody.lease("one", 1):
         pass
+
+
+def test_a_value_that_is_not_there_any_more_is_gone(vault: Vault) -> None:
+    custody = Custody(vault)
+    for name, version in (("other", 1), ("one", 2)):
+        with pytest.raises(CredentialGone), custody.lease(name, version):
+            pass
 
 
 def test_what_is_costly_to_build_is_built_once_until_a_lock(vault: Vault) -> None:

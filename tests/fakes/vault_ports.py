@@ -1,7 +1,7 @@
 """A vault in memory: states, terms, credentials by version, and leases that are counted."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from broker.contract.reasons import VaultState
 from broker.core.credential import BearerSecret, Binding, CredentialSecret, covers_url, parse_binding
 from broker.core.scrub import SecretSet, secret_set
 from broker.core.secret import Secret
+from broker.ports import CredentialGone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class MemoryVault:
         self.term = 1
         self.credentials: dict[str, Held] = {}
         self.leases: Counter[tuple[str, int]] = Counter()
+        self.before_lease: Callable[[], object] = lambda: None
 
     def lock(self) -> None:
         self.state = VaultState.LOCKED
@@ -58,9 +60,10 @@ class MemoryVault:
 
     @contextmanager
     def lease(self, name: str, version: int) -> Iterator[SecretSet]:
-        held = self.credentials[name]
-        if self.state is not VaultState.READY or held.version != version:
-            raise LookupError("the vault has no such credential open")
+        self.before_lease()
+        held = self.credentials.get(name)
+        if self.state is not VaultState.READY or held is None or held.version != version:
+            raise CredentialGone
         self.leases[name, version] += 1
         try:
             yield secret_set(held.secret)

@@ -309,6 +309,19 @@ async def test_a_policy_put_in_force_while_the_ledger_is_read_voids_what_the_for
     assert [] == flow.executor.permits
 
 
+@pytest.mark.parametrize("ask", [market.READ, market.TIP], ids=["read", "write"])
+@pytest.mark.parametrize(
+    ("how", "told"), [("remove", "approval_timeout/approval_void"), ("lock", "vault_locked/locked")]
+)
+async def test_a_credential_that_goes_at_the_last_moment_is_told_as_that(ask: HttpAsk, how: str, told: str) -> None:
+    flow = Flow()
+    flow.vault.before_lease = flow.vault.credentials.clear if how == "remove" else flow.vault.lock
+    category, code, retry, effect = gist(await flow.ask(ask))
+
+    assert (told, "after_human", "none") == (f"{category}/{code}", retry, effect)
+    assert [] == flow.executor.permits
+
+
 async def test_nobody_is_asked_about_a_request_that_a_freeze_has_overtaken() -> None:
     flow = Flow()
 
