@@ -85,8 +85,9 @@ class DaemonOffice(Archive):
     async def unlock(self, kek: bytes) -> JsonObject:
         """Open the vault. What can't be recorded is not opened."""
         async with self._turn:
+            was_open = self._at.vault.state is VaultState.READY  # in use, or about to be locked
             await self._open_vault(Secret(kek))
-            if self._at.custody.state is not VaultState.READY:
+            if not was_open:
                 try:
                     await self._put_in_use()
                 except BaseException:

@@ -17,6 +17,8 @@ from broker.core.frozen import Deadlines
 from broker.core.resolve import HttpAsk
 
 FAULTS_MAX = 20
+MEMBERS_MAX = 100
+MESSAGE_LOOKED_AT = 1000  # it may name every key of a hostile body
 VALUES_MAX = 20_000  # what one request may cost of the time that all share
 
 
@@ -57,8 +59,10 @@ def read_body(raw: bytes, name: str, *, max_bytes: int = 1 << 20) -> dict[str, J
 
 
 def check(document: JsonObject, name: str) -> None:
+    if len(document) > MEMBERS_MAX:  # no schema has as many; naming them all would cost more than reading them
+        raise ShapeError((ShapeFault(path="(document)", problem=f"more than {MEMBERS_MAX} members"),))
     faults = tuple(
-        ShapeFault(path=_path(error.instance_path), problem=visible(error.message, limit=160))
+        ShapeFault(path=_path(error.instance_path), problem=visible(error.message[:MESSAGE_LOOKED_AT], limit=160))
         for error, _ in zip(_validator(name).iter_errors(document), range(FAULTS_MAX), strict=False)
     )
     if faults:

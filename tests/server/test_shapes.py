@@ -102,3 +102,10 @@ def test_what_is_no_base64_is_a_fault_of_its_field(value: Any) -> None:
             decoded(document, "field")
     else:
         assert b"" == decoded(document, "field")
+
+
+def test_a_document_with_more_members_than_any_schema_has_is_refused_in_one_sentence() -> None:
+    raw = b"{" + b",".join(b'"%d":1' % number for number in range(101)) + b"}"
+
+    with pytest.raises(ShapeError, match="more than 100 members"):
+        read_body(raw, "http-request")
