@@ -17,7 +17,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, recheck, voided
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
-from broker.core.ledger import Doubt, change_key, in_doubt
+from broker.core.ledger import Doubt, change_key, in_doubt, turn_key
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Allow, Ask, Deny, Policy
 from broker.core.refusals import Refusal
@@ -257,7 +257,7 @@ class Pipeline:
         key = change_key(named.frozen)
         if key is None:
             return await self._send(named, grant)
-        async with self._turns.take(key, patience_s=named.frozen.deadlines.total_s) as has_turn:
+        async with self._turns.take(turn_key(named.frozen, key), patience_s=named.frozen.deadlines.total_s) as has_turn:
             shown = {doubt.correlation_id for doubt in named.doubts}
             fresh = [doubt for doubt in await self._ledger.doubts(key) if doubt.correlation_id not in shown]
             if fresh:  # it came into doubt meanwhile, and was on no card

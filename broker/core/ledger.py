@@ -99,6 +99,16 @@ def change_key(frozen: FrozenRequest) -> str | None:
     return digest("doorward/change/v1", facts)
 
 
+def turn_key(frozen: FrozenRequest, key: str) -> str:
+    """What is made one at a time: the change where the operation says what tells one from another, else this request.
+
+    A change key that nothing narrows takes in every write of its kind; different ones of those may go out side by side.
+    `key` is the request's change key.
+    """
+    narrowed = frozen.declared is not None and frozen.declared.change_key is not None
+    return key if narrowed else f"{key} {frozen.digest}"
+
+
 def in_doubt(frozen: FrozenRequest, category: Category, effect: RemoteEffect, retry: Retry) -> bool:
     """Whether an ending leaves the change unsettled, so that a repeat has to be refused."""
     if not frozen.is_write or category is Category.PARTIAL:

@@ -57,6 +57,24 @@ async def test_other_changes_and_reads_wait_for_nobody() -> None:
     assert [4] * 4 == reached, "all were sent before the first had ended"
 
 
+async def test_different_writes_that_no_change_key_tells_apart_wait_for_nobody() -> None:
+    flow = Flow()
+    reached: list[int] = []
+    flow.executor.during = lambda: reached.append(len(flow.executor.permits))
+    await at_once(flow, market.AD_HOC, replace(market.AD_HOC, body=b'{"n":2}'))
+
+    assert [2] * 2 == reached, "both were sent before the first had ended"
+
+
+async def test_the_very_same_ad_hoc_write_takes_its_turn() -> None:
+    flow = Flow()
+    flow.executor.answers.append(market.LOST)
+    first, second = await at_once(flow, market.AD_HOC, market.AD_HOC)
+
+    assert ("outcome_unknown", REFUSED) == (gist(first.result())[0], gist(second.result()))
+    assert 1 == len(flow.executor.permits)
+
+
 async def test_who_waits_longer_than_its_own_deadline_is_refused_and_not_sent() -> None:
     flow = Flow()
     hurried = replace(market.TIP, deadlines=Deadlines(total_s=0.01))
