@@ -4,6 +4,7 @@ import pytest
 
 from broker.core.events import EventName
 from broker.core.ledger import AttemptState
+from broker.ports import LedgerSealed
 from tests.fakes import market
 from tests.fakes.flow import Flow, gist
 
@@ -64,3 +65,17 @@ async def test_others_are_served_after_a_fault() -> None:
         await flow.ask(market.READ)
 
     assert gist(await flow.ask(market.READ))[:2] == ("success", "ok")
+
+
+async def test_a_lock_that_sealed_the_ledger_meanwhile_is_told_as_a_lock() -> None:
+    flow = Flow()
+
+    def lock() -> None:
+        flow.vault.lock()
+        raise LedgerSealed
+
+    flow.ledger.meanwhile = lock
+    envelope = await flow.ask(market.TIP)
+
+    assert "vault_locked" == gist(envelope)[0]
+    assert [] == flow.executor.permits
