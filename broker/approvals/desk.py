@@ -193,32 +193,8 @@ class Desk:
         return None
 
     def _put(self, question: Question) -> Waiting:
-        session = question.session
         card_id = "ap_" + secrets.token_hex(6)
-        card = draw(
-            setting=Setting(
-                approval_id=card_id,
-                correlation_id=question.correlation_id,
-                log_id=self._log_id,
-                vault_term=question.vault_term,
-                policy_digest=question.policy.digest,
-                credential_version=question.credential_version,
-                created_at_ms=self._clock.now_ms(),
-                limits=question.policy.limits,
-            ),
-            caller=question.caller,
-            session=SessionFacts(
-                id=session.id,
-                opened_at_ms=session.opened_at_ms,
-                calls=session.calls,
-                denied=session.denied,
-                label=session.label,
-            ),
-            frozen=question.frozen,
-            ask=question.ask,
-            says=question.says,
-            doubts=question.doubts,
-        )
+        card = card_of(question, card_id=card_id, log_id=self._log_id, now_ms=self._clock.now_ms())
         waiting = Waiting(
             id=card_id,
             card=card,
@@ -335,6 +311,35 @@ class Desk:
             session_id=waiting.question.session.id,
             fields={"approval_id": waiting.id, **fields},
         )
+
+
+def card_of(question: Question, *, card_id: str, log_id: str, now_ms: int) -> JsonObject:
+    """The card that puts a question before a human."""
+    session = question.session
+    return draw(
+        setting=Setting(
+            approval_id=card_id,
+            correlation_id=question.correlation_id,
+            log_id=log_id,
+            vault_term=question.vault_term,
+            policy_digest=question.policy.digest,
+            credential_version=question.credential_version,
+            created_at_ms=now_ms,
+            limits=question.policy.limits,
+        ),
+        caller=question.caller,
+        session=SessionFacts(
+            id=session.id,
+            opened_at_ms=session.opened_at_ms,
+            calls=session.calls,
+            denied=session.denied,
+            label=session.label,
+        ),
+        frozen=question.frozen,
+        ask=question.ask,
+        says=question.says,
+        doubts=question.doubts,
+    )
 
 
 def _row(waiting: Waiting) -> dict[str, JsonValue]:

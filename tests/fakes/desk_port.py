@@ -3,11 +3,12 @@
 import asyncio
 from dataclasses import dataclass
 
+from broker.approvals.desk import card_of
 from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject
 from broker.core import approval
 from broker.core.approval import Happening
-from broker.core.card import SessionFacts, Setting, card_digest, draw
+from broker.core.card import card_digest
 from broker.core.events import AuditEvent, EventName
 from broker.ports import Approved, AuditLog, Clock, Declined, Joined, Question
 
@@ -73,31 +74,7 @@ class MemoryDesk:
 
     def _put(self, question: Question) -> Card:
         card_id = f"ap_{len(self.cards) + 1:012x}"
-        session = question.session
-        drawn = draw(
-            setting=Setting(
-                approval_id=card_id,
-                correlation_id=question.correlation_id,
-                log_id="log-1",
-                vault_term=question.vault_term,
-                policy_digest=question.policy.digest,
-                credential_version=question.credential_version,
-                created_at_ms=self._clock.now_ms(),
-                limits=question.policy.limits,
-            ),
-            caller=question.caller,
-            session=SessionFacts(
-                id=session.id,
-                opened_at_ms=session.opened_at_ms,
-                calls=session.calls,
-                denied=session.denied,
-                label=session.label,
-            ),
-            frozen=question.frozen,
-            ask=question.ask,
-            says=question.says,
-            doubts=question.doubts,
-        )
+        drawn = card_of(question, card_id=card_id, log_id="log-1", now_ms=self._clock.now_ms())
         card = Card(id=card_id, question=question, drawn=drawn, settled=asyncio.Event())
         self._audit.post(self._event(EventName.APPROVAL_REQUESTED, card, {"card": card_digest(drawn)}))
         self.cards.append(card)
