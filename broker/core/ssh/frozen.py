@@ -1,0 +1,136 @@
+"""The frozen SSH request: one action on one host, spelled out once, before anybody decides about it.
+
+The command is the exact bytes that the far shell is given; a credential appears as its name alone.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from broker.contract.reasons import Effect
+from broker.contract.wire import JsonObject, JsonValue, digest
+from broker.core.policy.model import Service
+from broker.core.ssh.model import MarkerMode, SshHost, SshOperation
+
+MAX_COMMAND_BYTES = 24_576
+MAX_STDIN_BYTES = 262_144
+MAX_TRANSFER_BYTES = 16_777_216
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshDeadlines:
+    """Seconds allowed per phase; total bounds them all. idle: without a byte of output."""
+
+    connect_s: float = 5.0
+    login_s: float = 15.0
+    exec_s: float = 10.0
+    idle_s: float = 60.0
+    total_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exec:
+    """A command. `argv` is set where the request gave words; `command` is what they were quoted to."""
+
+    command: bytes
+    argv: tuple[str, ...] | None = None
+    stdin: bytes = b""
+    pty: bool = False
+    marker: MarkerMode = MarkerMode.REQUIRED
+    detach: bool = False
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "kind": "exec",
+            "command": {"len": len(self.command), "sha256": hashlib.sha256(self.command).hexdigest()},
+            "text": self.command.decode("utf-8", "backslashreplace"),
+            "argv": None if self.argv is None else list(self.argv),
+            "stdin": {"len": len(self.stdin), "sha256": hashlib.sha256(self.stdin).hexdigest()},
+            "pty": self.pty,
+            "marker": self.marker.value,
+            "detach": self.detach,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """A file to be written whole: to a temporary name beside it, compared, then renamed over it."""
+
+    path: str
+    content: bytes
+    mode: int | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "kind": "put",
+            "path": self.path,
+            "content": {"len": len(self.content), "sha256": hashlib.sha256(self.content).hexdigest()},
+            "mode": self.mode,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get:
+    """A file to be read whole, up to a cap."""
+
+    path: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {"kind": "get", "path": self.path}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUp:
+    """What became of an earlier operation, by its marker. Takes the id with a fence where nothing is there."""
+
+    operation_id: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {"kind": "look_up", "operation_id": self.operation_id}
+
+
+SshAction: TypeAlias = Exec | Put | Get | LookUp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenSsh:
+    """One action on one host, less the credential. `operation` is `service.name`, ad hoc `service.exec`."""
+
+    service: Service
+    operation: str
+    declared: SshOperation | None
+    host: SshHost
+    action: SshAction
+    effect: Effect
+    destructive: bool = False
+    args: JsonObject = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
+    identifies: str = ""
+    output_bytes: int = MAX_STDIN_BYTES  # kept of stdout and of stderr each
+    deadlines: SshDeadlines = field(default_factory=SshDeadlines)
+
+    @property
+    def digest(self) -> str:
+        return digest("doorward/request/v1", self.to_json())
+
+    @property
+    def is_write(self) -> bool:
+        return self.effect is not Effect.READ
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The canonical description that the digest covers."""
+        return {
+            "channel": "ssh",
+            "service": self.service.name,
+            "operation": self.operation,
+            "host": self.host.name,
+            "address": self.host.address,
+            "port": self.host.port,
+            "user": self.host.user,
+            "jump": [f"{hop.user}@{hop.address}:{hop.port}" for hop in self.host.jump],
+            "action": self.action.to_json(),
+            "effect": self.effect.value,
+            "destructive": self.destructive,
+            "credential": self.service.credential,
+            "targets": list(self.targets),
+        }
