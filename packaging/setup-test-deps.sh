@@ -9,6 +9,8 @@ set -eu
 needed='
 nginx:nginx-light:requests to a real HTTPS upstream with a CA of its own
 tmux:tmux:the terminal UI as a human drives it
+sshd:openssh-server:SSH commands and transfers on real servers
+ssh:openssh-client:the speed of SSH commands against the common client
 systemd-analyze:systemd:the syntax and the sandbox of the systemd units
 '
 
