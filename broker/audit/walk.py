@@ -15,12 +15,17 @@ WINDOW_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Many EVENT and COMMIT records at once: their hashes, and the last COMMIT among them."""
+    """Many EVENT and COMMIT records at once: their hashes, and the last COMMIT among them.
+
+    The first stands at `at` in `window`, after the hash of the record before it.
+    """
 
     first_seq: int
     hashes: list[bytes]
     commit: Record | None
     commit_offset: int
+    window: bytes
+    at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +104,14 @@ class Walk:
         if not hashes:
             return None
         commit = None if commit_at < 0 else self._commit(commit_at)
-        return Stretch(first_seq=first, hashes=hashes, commit=commit, commit_offset=self._base + commit_at)
+        return Stretch(
+            first_seq=first,
+            hashes=hashes,
+            commit=commit,
+            commit_offset=self._base + commit_at,
+            window=self._window,
+            at=before,
+        )
 
     def _commit(self, at: int) -> Record | None:
         window, payload_at = self._window, at + HEADER_BYTES
