@@ -9,11 +9,10 @@ from dataclasses import replace
 
 from broker.contract.reasons import GateState, RemoteEffect, VaultState
 from broker.contract.result import GateReport
-from broker.contract.wire import JsonObject
 from broker.core import records, refusals, reply
-from broker.core.classify.order import dispatch_event
+from broker.core.channels import Frozen
+from broker.core.classify.channel import event_of, sent_body_bytes
 from broker.core.events import EventName
-from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, recheck, voided
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
@@ -32,6 +31,7 @@ from broker.ports import (
     Clock,
     CredentialGone,
     Declined,
+    Diagnostics,
     Executor,
     Joined,
     Ledger,
@@ -58,6 +58,7 @@ class Pipeline:
         desk: ApprovalDesk,
         executor: Executor,
         audit: AuditLog,
+        diagnostics: Diagnostics,
         ledger: Ledger,
         runs: Runs,
         clock: Clock,
@@ -68,6 +69,7 @@ class Pipeline:
         self._desk = desk
         self._executor = executor
         self._audit = audit
+        self._diagnostics = diagnostics
         self._ledger = ledger
         self._runs = runs
         self._clock = clock
@@ -122,7 +124,7 @@ class Pipeline:
         received: Received,
         trail: Trail,
         session: SessionView,
-        frozen: FrozenRequest,
+        frozen: Frozen,
         policy: Policy,
         frame: Frame,
         gate: GateReport,
@@ -150,14 +152,15 @@ class Pipeline:
             gate=gate,
         )
 
-    def unfit(self, frozen: FrozenRequest) -> Refusal | None:
+    def unfit(self, frozen: Frozen) -> Refusal | None:
         """A service whose credential is missing, or not bound to where the request goes, opens nothing."""
         name = frozen.service.credential
         if name is None:
             return None
         if self._vault.credential_version(name) is None:
             return refusals.no_credential(name)
-        return None if self._vault.covers(name, frozen.url) else refusals.not_bound(name, frozen.service.base_url)
+        uncovered = next((url for url in frozen.bound_urls if not self._vault.covers(name, url)), None)
+        return None if uncovered is None else refusals.not_bound(name, frozen.service.bound_as(uncovered))
 
     async def _go_on(self, named: Named) -> Result | Unrecorded:
         try:
@@ -196,9 +199,9 @@ class Pipeline:
             return None
         if attempt.request_digest != digest:
             return self._conflict(named)
-        return _recorded(named, attempt.envelope or reply.crashed(attempt), attempt.correlation_id)
+        return named.recorded(attempt.envelope or reply.crashed(attempt), attempt.correlation_id)
 
-    async def _doubts(self, frozen: FrozenRequest) -> tuple[Doubt, ...]:
+    async def _doubts(self, frozen: Frozen) -> tuple[Doubt, ...]:
         key = change_key(frozen)
         return () if key is None else await self._ledger.doubts(key)
 
@@ -206,7 +209,7 @@ class Pipeline:
         """The answer of the run that does the same."""
         envelope = await self._runs.result(leader)
         if envelope is not None:
-            return _recorded(named, envelope, leader)
+            return named.recorded(envelope, leader)
         is_write = named.frozen.is_write
         return self._stop(named, refusals.leader_lost(is_write=is_write), doubt_id=leader if is_write else None)
 
@@ -220,22 +223,22 @@ class Pipeline:
             return await self._pass(named)
         is_repeatable = not decision.per_call and not named.doubts
         if is_repeatable and self._sessions.use_grant(decision, named.frozen, self._circumstances(named)):
-            return await self._pass(_with_gate(named, decision, GateState.GRANTED))
+            return await self._pass(named.with_gate(decision, GateState.GRANTED))
         answer = await self._ask(named, decision)
         match answer:
             case Declined(refusal=refusal, expired=expired):
                 self._sessions.count(named.session.id, denied=not expired)
-                declined = _with_gate(named, decision, GateState.EXPIRED if expired else GateState.DENIED)
+                declined = named.with_gate(decision, GateState.EXPIRED if expired else GateState.DENIED)
                 return await self._end(self._stop(declined, refusal))
             case Joined(leader=leader):
                 return await self._end(await self._remember(named, await self._follow(named, leader)))
             case Approved(scope=scope):
-                granted = _with_gate(named, decision, GateState.GRANTED)
+                granted = named.with_gate(decision, GateState.GRANTED)
                 return await self._pass(granted, decision if scope == "session" and is_repeatable else None)
 
     async def _ask(self, named: Named, decision: Ask) -> Approved | Declined | Joined:
         received = named.received
-        waiting = _with_gate(named, decision, GateState.PENDING)
+        waiting = named.with_gate(decision, GateState.PENDING)
         self._runs.waits(received.correlation_id, reply.pending(waiting.frame, waiting.gate).to_json())
         return await self._desk.ask(
             Question(
@@ -257,7 +260,7 @@ class Pipeline:
         key = change_key(named.frozen)
         if key is None:
             return await self._send(named, grant)
-        async with self._turns.take(turn_key(named.frozen, key), patience_s=named.frozen.deadlines.total_s) as has_turn:
+        async with self._turns.take(turn_key(named.frozen, key), patience_s=named.frozen.total_s) as has_turn:
             shown = {doubt.correlation_id for doubt in named.doubts}
             fresh = [doubt for doubt in await self._ledger.doubts(key) if doubt.correlation_id not in shown]
             if fresh:  # it came into doubt meanwhile, and was on no card
@@ -319,10 +322,11 @@ class Pipeline:
         frozen, correlation_id = named.frozen, named.received.correlation_id
         raw = await self._executor.execute(permit)
         scrubbed = await judged(frozen, raw, secrets, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
-        envelope = reply.concluded(named.frame, scrubbed, named.gate)
+        kept = await named.diagnosed(self._diagnostics, scrubbed)  # before a record names it; lost, it is an orphan
+        envelope = reply.concluded(named.frame, scrubbed, named.gate, diagnostics_ref=kept)
         self._sessions.count(named.session.id, denied=False, echoed=scrubbed.is_echo)
         try:
-            named.trail.post(dispatch_event(raw), records.remote(scrubbed, sent_body_bytes=raw.sent_bytes))
+            named.trail.post(event_of(raw), records.remote(scrubbed, sent_body_bytes=sent_body_bytes(raw)))
             receipt = await named.trail.append(EventName.ACTION_RESULT, reply.audit_fields(envelope))
         except AuditUnwritable:
             lost = reply.unrecorded(named.frame, named.gate, dispatched=True).to_json()
@@ -376,7 +380,7 @@ class Pipeline:
     def _now(self, named: Named) -> Standing:
         return self._standing(named.received.caller, named.session.id, named.frozen)
 
-    def _standing(self, caller: Caller, session_id: str, frozen: FrozenRequest) -> Standing:
+    def _standing(self, caller: Caller, session_id: str, frozen: Frozen) -> Standing:
         name = frozen.service.credential
         return Standing(
             vault=self._vault.state,
@@ -387,12 +391,3 @@ class Pipeline:
             frozen_daemon=self._sessions.frozen,
             request_digest=frozen.digest,
         )
-
-
-def _recorded(named: Named, envelope: JsonObject, leader: str) -> Recorded:
-    frame = replace(named.frame, doubt_id=leader)
-    return Recorded(trail=named.trail, frame=frame, gate=named.gate, envelope=envelope, leader=leader)
-
-
-def _with_gate(named: Named, decision: Ask, state: GateState) -> Named:
-    return replace(named, gate=reply.with_call(named.gate, state, per_call=decision.per_call))

@@ -6,14 +6,13 @@ from typing import Protocol
 
 from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject
+from broker.core.channels import Frozen, Raw
 from broker.core.credential import CredentialSecret
 from broker.core.events import AuditEvent, Receipt
-from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt
-from broker.core.outcome import RawOutcome
 from broker.core.policy.model import Ask, Policy
 from broker.core.refusals import Refusal
 from broker.core.scrub import SecretSet
@@ -55,6 +54,14 @@ class AuditLog(Protocol):
         ...
 
 
+class Diagnostics(Protocol):
+    """Where the details of what was no success are kept, sealed, for a while."""
+
+    async def keep(self, correlation_id: str, details: JsonObject) -> str | None:
+        """A reference under which a human finds them; None where they could not be kept. Never raises."""
+        ...
+
+
 class Vault(Protocol):
     """State of the vault and of its credentials, as far as the pipeline looks."""
 
@@ -85,8 +92,8 @@ class SecretStore(Protocol):
 
 
 class Executor(Protocol):
-    async def execute(self, permit: Permit) -> RawOutcome:
-        """One attempt; every ending is a RawOutcome, never an exception of the transport."""
+    async def execute(self, permit: Permit) -> Raw:
+        """One attempt; every ending is a value, never an exception of the transport."""
         ...
 
 
@@ -130,11 +137,11 @@ class Sessions(Protocol):
         """Count one request under these rules; False where one of them has had its number for this minute."""
         ...
 
-    def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
+    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> bool:
         """Count one use of a grant that covers the request; False where there is none."""
         ...
 
-    def make_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> None: ...
+    def make_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> None: ...
     def count(self, session_id: str, *, denied: bool, echoed: bool = False) -> None:
         """Count a call. Whoever has services give a credential back again and again is let in no more."""
         ...
@@ -147,7 +154,7 @@ class Question:
     correlation_id: str
     caller: Caller
     session: SessionView
-    frozen: FrozenRequest
+    frozen: Frozen
     ask: Ask
     policy: Policy
     vault_term: int

@@ -8,37 +8,36 @@ beside the event loop.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from broker.contract.reasons import GateState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
-from broker.core import records
-from broker.core.classify.order import classify
+from broker.core import records, reply
+from broker.core.channels import Frozen, Raw
+from broker.core.classify import channel
 from broker.core.events import AuditEvent, EventName, Receipt
-from broker.core.frozen import FrozenRequest
 from broker.core.gate import Standing
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt, attempt_of
-from broker.core.outcome import RawOutcome, Scrubbed
+from broker.core.outcome import Scrubbed
 from broker.core.policy.model import Allow, Ask, Policy
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame
 from broker.core.resolve import HttpAsk
 from broker.core.scrub import SecretSet, scrub
-from broker.ports import AuditLog, AuditUnwritable, Clock, SessionView
+from broker.ports import AuditLog, AuditUnwritable, Clock, Diagnostics, SessionView
 
 AT_ONCE_BYTES = 16_384  # a longer answer can be made so that judging it keeps everybody waiting
 
 
-async def judged(
-    frozen: FrozenRequest, raw: RawOutcome, secrets: SecretSet | None, *, now_ms: int, prior_doubt: bool
-) -> Scrubbed:
+async def judged(frozen: Frozen, raw: Raw, secrets: SecretSet | None, *, now_ms: int, prior_doubt: bool) -> Scrubbed:
     """What an answer means, without what may not leave."""
 
     def judge() -> Scrubbed:
-        return scrub(classify(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt), secrets)
+        return scrub(channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt), secrets)
 
-    return judge() if len(raw.body) <= AT_ONCE_BYTES else await asyncio.to_thread(judge)
+    return judge() if channel.size_bytes(raw) <= AT_ONCE_BYTES else await asyncio.to_thread(judge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +132,7 @@ class Named:
     received: Received
     trail: Trail
     session: SessionView
-    frozen: FrozenRequest
+    frozen: Frozen
     policy: Policy
     decision: Allow | Ask
     asked: Standing
@@ -152,6 +151,20 @@ class Named:
             session_id=self.session.id,
             now_ms=now_ms,
         )
+
+    async def diagnosed(self, store: Diagnostics, scrubbed: Scrubbed) -> str | None:
+        """Keep what a human may want to see of it; the reference, or None where there is nothing or no room."""
+        if scrubbed.diagnosis is None:
+            return None
+        about = {"operation": self.frozen.operation, "request_digest": self.frozen.digest}
+        return await store.keep(self.received.correlation_id, {**about, **scrubbed.diagnosis})
+
+    def recorded(self, envelope: JsonObject, leader: str) -> "Recorded":
+        frame = replace(self.frame, doubt_id=leader)
+        return Recorded(trail=self.trail, frame=frame, gate=self.gate, envelope=envelope, leader=leader)
+
+    def with_gate(self, decision: Ask, state: GateState) -> "Named":
+        return replace(self, gate=reply.with_call(self.gate, state, per_call=decision.per_call))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,10 @@ class Places:
         return self.data / "audit"
 
     @property
+    def diagnostics(self) -> "Path":
+        return self.data / "diagnostics"
+
+    @property
     def pin(self) -> "Path":
         return self.data / "audit.pin"
 

@@ -13,6 +13,7 @@ from typing_extensions import override
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
 from broker.contract.wire import JsonObject, JsonValue
+from broker.core.ssh.outcome import SshFault, SshOutcome, SshPhase
 
 
 class Phase(StrEnum):
@@ -88,15 +89,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
-    """A judged answer that may still hold secrets. `answer` is None where the body is not usable."""
+    """A judged answer that may still hold secrets. `answer` (`ssh`) is None where there is none to read."""
 
     verdict: Verdict
-    raw: RawOutcome
+    raw: RawOutcome | SshOutcome
     answer: HttpAnswer | None = None
+    ssh: JsonObject | None = None  # made by core/ssh/answer.py
     completeness: Completeness | None = None
     warnings: tuple[Warn, ...] = ()
     identity: JsonValue = None
-    diagnosis: JsonObject = field(default_factory=dict)
+    grounds: JsonObject = field(default_factory=dict)  # what decided, for diagnosis
 
     @override
     def __repr__(self) -> str:
@@ -109,12 +111,14 @@ class Scrubbed:
 
     verdict: Verdict
     answer: HttpAnswer | None
+    ssh: JsonObject | None
     completeness: Completeness | None
     warnings: tuple[Warn, ...]
     report: ScrubReport
     hits: int  # for the audit log alone
     is_echo: bool  # the service gave a value of the credential back
-    phase: Phase
-    status: int | None
-    fault: Fault | None
+    phase: Phase | SshPhase
+    status: int | None  # of HTTP
+    fault: Fault | SshFault | None
     elapsed_ms: int
+    diagnosis: JsonObject | None = None  # for a human, where it is no success

@@ -71,7 +71,7 @@ def refused(frame: Frame, refusal: Refusal, gate: GateReport) -> Envelope:
     )
 
 
-def concluded(frame: Frame, scrubbed: Scrubbed, gate: GateReport) -> Envelope:
+def concluded(frame: Frame, scrubbed: Scrubbed, gate: GateReport, *, diagnostics_ref: str | None = None) -> Envelope:
     verdict = scrubbed.verdict
     return Envelope(
         category=verdict.category,
@@ -86,10 +86,12 @@ def concluded(frame: Frame, scrubbed: Scrubbed, gate: GateReport) -> Envelope:
         request_id=frame.request_id,
         previous_correlation_id=frame.previous_correlation_id,
         http=scrubbed.answer,
+        ssh=scrubbed.ssh,
         completeness=scrubbed.completeness,
         warnings=scrubbed.warnings,
         scrub=scrubbed.report,
         gate=gate,
+        diagnostics_ref=diagnostics_ref,
         next_command=_command(frame, verdict.category, verdict.code, verdict.retry),
     )
 
@@ -205,9 +207,11 @@ def audit_fields(envelope: Envelope) -> JsonObject:
         "request_id": envelope.request_id,
         "previous_correlation_id": envelope.previous_correlation_id,
         "http_status": None if envelope.http is None else envelope.http.status,
+        "exit_status": None if envelope.ssh is None else envelope.ssh["exit_status"],
         "complete": None if completeness is None else completeness.complete,
         "warnings": [warning.code.value for warning in envelope.warnings],
         "gate": envelope.gate.to_json(),
+        "diagnostics_ref": envelope.diagnostics_ref,
     }
 
 

@@ -14,9 +14,11 @@ from typing_extensions import override
 
 from broker.contract.reasons import Retry, ScrubState, WarningCode
 from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
+from broker.contract.wire import JsonObject
 from broker.core.classify.answer import has_body, with_scrubbed_body, without_body
 from broker.core.credential import BasicSecret, CredentialSecret, scrub_values
-from broker.core.outcome import Classified, Scrubbed
+from broker.core.diagnosis import diagnose
+from broker.core.outcome import Classified, RawOutcome, Scrubbed
 from broker.core.secret import Secret
 from broker.core.spellings import (
     LONGEST_ESCAPE_BYTES,
@@ -26,10 +28,14 @@ from broker.core.spellings import (
     spellings_of,
     undo_escapes,
 )
+from broker.core.ssh.answer import has_stream, with_stream
+from broker.core.ssh.outcome import SshOutcome
 
 PLACEHOLDER: Final = b"[redacted]"
 MIN_REPLACED_BYTES = 16
 MAX_ROUNDS = 4
+_WITHHELD = "a part was withheld: it held something of the credential that can't be cut out"
+BEGINNING_BYTES = 6  # so much of a value, where an answer broke off, is taken for the value
 WINDOW_BYTES = 32_768  # no search runs longer without a break, for other threads wait meanwhile
 _LONGEST_MATCH_BYTES = MAX_ESCAPED_BYTES * 4 // 3 * LONGEST_ESCAPE_BYTES
 
@@ -94,6 +100,16 @@ class SecretSet:
         everything = (*self._replaced, *self._withheld, *self._names)
         return any(literal.form.lower() in text for one in everything for literal in one.literals)
 
+    def before_break(self, data: bytes) -> bytes | None:
+        """Data that breaks off, without what may be the beginning of a value; None where it can't be cut out."""
+        everything = [one for group in (self._replaced, self._withheld, self._names) for one in group]
+        forms = [literal.form for one in everything for literal in one.literals] + [one.hex_lower for one in everything]
+        tail_at = max(0, len(data) - _LONGEST_MATCH_BYTES)
+        tail = data[tail_at:]
+        if any(form[:BEGINNING_BYTES] in text for text in undo_escapes(tail) for form in forms):
+            return None
+        return data[: tail_at + min((_begins_at(tail, form) for form in forms), default=len(tail))]
+
     def _replace_once(self, data: bytes, undone: Collection[bytes]) -> tuple[bytes, int]:
         hits = 0
         for spellings in self._replaced:
@@ -116,6 +132,19 @@ class SecretSet:
             return True
         joined = data.translate(None, b"\r\n\t ").replace(b"\\n", b"").replace(b"\\r", b"")  # long lines get broken
         return len(joined) != len(data) and any(one.are_in(joined) for one in self._replaced)
+
+
+def _begins_at(tail: bytes, form: bytes) -> int:
+    """Where a form begins that the end of the data may have cut; the length of the tail where none does."""
+    return min(_first(text, form) for text in (tail, tail.lower()))
+
+
+def _first(text: bytes, form: bytes) -> int:
+    found = text.find(form[:BEGINNING_BYTES]) if len(form) > BEGINNING_BYTES else -1
+    if found >= 0:
+        return found
+    lengths = range(min(BEGINNING_BYTES, len(form) - 1, len(text)), 0, -1)
+    return next((len(text) - length for length in lengths if text.endswith(form[:length])), len(text))
 
 
 def _replaced(pattern: re.Pattern[bytes], data: bytes) -> tuple[bytes, int]:
@@ -147,26 +176,52 @@ def secret_set(secret: CredentialSecret) -> SecretSet:
 def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
     """The outcome as it may leave. `secrets` is None where no credential took part."""
     raw = classified.raw
+    if isinstance(raw, SshOutcome):
+        return _scrub_ssh(classified, raw, secrets)
     if secrets is None:
-        report = ScrubReport()
-        return _scrubbed(classified, classified.answer, classified.completeness, (), report, hits=0, is_echo=False)
+        report, diagnosis = ScrubReport(), diagnose(classified, raw, _Untouched(raw))
+        done = _scrubbed(classified, classified.answer, classified.completeness, (), report, hits=0, is_echo=False)
+        return replace(done, diagnosis=diagnosis)
     work = _Work(secrets)
     answer = None if classified.answer is None else work.answer(classified.answer, raw.body)
     completeness = None if classified.completeness is None else work.completeness(classified.completeness)
     if work.cut_cursor:
         classified = replace(classified, verdict=replace(classified.verdict, retry=Retry.NEVER))
     if work.withheld:
-        state, reason = (
-            ScrubState.DONE,
-            "a part was withheld: it held something of the credential that can't be cut out",
-        )
+        state, reason = ScrubState.DONE, _WITHHELD
     elif answer is not None and has_body(answer) and raw.body.startswith(_OPAQUE_BEGINNINGS):
         state, reason = ScrubState.NOT_POSSIBLE, "the body is compressed or encrypted and was not looked into"
     else:
         state, reason = ScrubState.DONE, None
     warnings = () if reason is None else (_not_possible(reason),)
     report = ScrubReport(state=state, reason=reason)
-    return _scrubbed(classified, answer, completeness, warnings, report, hits=work.hits, is_echo=work.is_echo)
+    done = _scrubbed(classified, answer, completeness, warnings, report, hits=work.hits, is_echo=work.is_echo)
+    return replace(done, diagnosis=diagnose(classified, raw, _ForDiagnosis(secrets, raw, work.body)))
+
+
+def _scrub_ssh(classified: Classified, seen: SshOutcome, secrets: SecretSet | None) -> Scrubbed:
+    """The same for what a host said: both streams as they came, and every other text."""
+    work = _Work(secrets) if secrets is not None else None
+    ssh = classified.ssh if classified.ssh is None or work is None else work.ssh(classified.ssh, seen)
+    opaque = ssh is not None and has_stream(ssh, "stdout") and seen.stdout.startswith(_OPAQUE_BEGINNINGS)
+    if work is None:
+        report = ScrubReport()
+    elif work.withheld:
+        report = ScrubReport(state=ScrubState.DONE, reason=_WITHHELD)
+    elif opaque:
+        report = ScrubReport(state=ScrubState.NOT_POSSIBLE, reason="the output is compressed or encrypted")
+    else:
+        report = ScrubReport(state=ScrubState.DONE)
+    return _scrubbed(
+        classified,
+        None,
+        classified.completeness,
+        () if report.reason is None else (_not_possible(report.reason),),
+        report,
+        hits=work.hits if work is not None else 0,
+        is_echo=work is not None and work.is_echo,
+        ssh=ssh,
+    )
 
 
 class _Work:
@@ -178,9 +233,10 @@ class _Work:
         self.withheld = False
         self.is_echo = False
         self.cut_cursor = False
+        self.body: Cleaned | None = None
 
     def answer(self, answer: HttpAnswer, body: bytes) -> HttpAnswer:
-        cleaned = self._clean(body)
+        cleaned = self.body = self._clean(body)
         if cleaned.withheld:
             self.withheld = self.withheld or has_body(answer)
             answer = without_body(answer)
@@ -200,6 +256,26 @@ class _Work:
             self.cut_cursor = True
             cursor, continuation = None, {"kind": "none"}
         return replace(completeness, next_cursor=cursor, continuation=continuation)
+
+    def ssh(self, answer: JsonObject, seen: SshOutcome) -> JsonObject:
+        for stream, octets, seen_bytes in (
+            ("stdout", seen.stdout, seen.stdout_bytes),
+            ("stderr", seen.stderr, seen.stderr_bytes),
+        ):
+            if has_stream(answer, stream):
+                answer = with_stream(answer, stream, self._stream(octets, is_cut=seen_bytes > len(octets)))
+        signal = answer.get("exit_signal")
+        return {**answer, "exit_signal": self._text(signal)} if isinstance(signal, str) else answer
+
+    def _stream(self, octets: bytes, *, is_cut: bool) -> bytes | None:
+        """The bytes as they may leave; None where they may not. Where they were cut, a value may have been, too."""
+        cleaned = self._clean(octets)
+        if cleaned.withheld:
+            self.withheld = True
+            return None
+        whole = self._secrets.before_break(cleaned.data) if is_cut else cleaned.data
+        self.withheld = self.withheld or whole is None
+        return whole
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         kept = {}
@@ -227,6 +303,44 @@ class _Work:
         return cleaned
 
 
+class _Untouched:
+    """Where no credential took part: a diagnosis.Cleaner that has nothing to do."""
+
+    def __init__(self, raw: RawOutcome) -> None:
+        self._raw = raw
+
+    def text(self, text: str) -> str:
+        return _spelled(text.encode("utf-8", "surrogatepass"))
+
+    def body(self) -> bytes:
+        return self._raw.body
+
+
+class _ForDiagnosis:
+    """A diagnosis.Cleaner with the values of the credential. What it finds is no part of the scrub report."""
+
+    def __init__(self, secrets: SecretSet, raw: RawOutcome, body: Cleaned | None) -> None:
+        self._secrets = secrets
+        self._raw = raw
+        self._body = body
+
+    def text(self, text: str) -> str | None:
+        octets = text.encode("utf-8", "surrogatepass")
+        cleaned = self._secrets.clean(octets)
+        lowered = not cleaned.hits and self._secrets.in_lower_case(octets.lower())
+        return None if cleaned.withheld or lowered else _spelled(cleaned.data)
+
+    def body(self) -> bytes | None:
+        cleaned = self._body or self._secrets.clean(self._raw.body)
+        if cleaned.withheld:
+            return None
+        return cleaned.data if self._raw.body_complete else self._secrets.before_break(cleaned.data)
+
+
+def _spelled(octets: bytes) -> str:
+    return octets.decode("utf-8", "backslashreplace")
+
+
 def _scrubbed(
     classified: Classified,
     answer: HttpAnswer | None,
@@ -236,18 +350,20 @@ def _scrubbed(
     *,
     hits: int,
     is_echo: bool,
+    ssh: JsonObject | None = None,
 ) -> Scrubbed:
     raw = classified.raw
     return Scrubbed(
         verdict=classified.verdict,
         answer=answer,
+        ssh=ssh,
         completeness=completeness,
         warnings=(*classified.warnings, *warnings),
         report=report,
         hits=hits,
         is_echo=is_echo,
         phase=raw.phase,
-        status=raw.status,
+        status=None if isinstance(raw, SshOutcome) else raw.status,
         fault=raw.fault,
         elapsed_ms=raw.elapsed_ms,
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from broker.approvals.desk import Desk
+from broker.audit.diagnostics import DiagnosticsStore
+from broker.audit.disk import Disk, LocalDisk
 from broker.audit.pin import AuditPaths, Pin
 from broker.audit.writer import AuditWriter
 from broker.client.places import Places
@@ -52,6 +54,7 @@ class Wiring:
     audit: Callable[[AuditLog], AuditLog] = lambda port: port
     ledger: Callable[[Ledger], Ledger] = lambda port: port
     executor: Callable[[Executor], Executor] = lambda port: port
+    disk: Callable[[], Disk] = LocalDisk  # of the audit log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,7 @@ class _Stores:
 
     paths: AuditPaths
     writer: AuditWriter
+    diagnostics: DiagnosticsStore
     vault: Vault
     ledger: LedgerStore
 
@@ -100,7 +104,7 @@ class _People:
 async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, descriptors: int) -> House:
     """Open the stores and put everything together. Raises AuditError, VaultError, LedgerError."""
     clock = SystemClock()
-    stores = await asyncio.to_thread(_open, places, clock)
+    stores = await asyncio.to_thread(_open, places, clock, wiring)
     custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(stores.writer)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
     people = _people(stores, rulebook, journal, clock, runs)
@@ -116,6 +120,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         desk=people.desk,
         executor=wiring.executor(executor),
         audit=wiring.audit(journal),
+        diagnostics=stores.diagnostics,
         ledger=wiring.ledger(stores.ledger),
         runs=runs,
         clock=clock,
@@ -138,6 +143,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         pin=Pin.load(places.pin),
         writer=stores.writer,
         journal=journal,
+        diagnostics=stores.diagnostics,
         vault=stores.vault,
         custody=custody,
         rulebook=rulebook,
@@ -157,11 +163,12 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
     return await _with_faces(premises, tasks, DoorLimits.within(descriptors))
 
 
-def _open(places: Places, clock: SystemClock) -> _Stores:
+def _open(places: Places, clock: SystemClock, wiring: Wiring) -> _Stores:
     paths = AuditPaths(directory=places.audit, pin=places.pin, anchor=places.anchor_head, seeds=places.seeds)
     return _Stores(
         paths=paths,
-        writer=AuditWriter.open(paths, clock=clock.now_ms),
+        writer=AuditWriter.open(paths, clock=clock.now_ms, disk=wiring.disk()),
+        diagnostics=DiagnosticsStore.of(places.diagnostics, Pin.load(places.pin), clock=clock.now_ms),
         vault=Vault.open(places.vault),
         ledger=LedgerStore(places.ledger, now_ms=clock.now_ms),
     )

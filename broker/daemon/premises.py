@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from broker.approvals.desk import Desk
+from broker.audit.diagnostics import DiagnosticsStore
 from broker.audit.pin import AuditPaths, Pin
 from broker.audit.writer import AuditWriter
 from broker.client.places import Places
@@ -33,6 +34,7 @@ class Premises:
     pin: Pin
     writer: AuditWriter
     journal: Journal
+    diagnostics: DiagnosticsStore
     vault: Vault
     custody: Custody
     rulebook: Rulebook

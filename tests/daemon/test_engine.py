@@ -21,6 +21,7 @@ from broker.server.runs import RunTable
 from broker.steps import Received
 from tests.fakes import market
 from tests.fakes.attempts import OP, attempt, opened
+from tests.fakes.diagnostics_port import MemoryDiagnostics
 from tests.fakes.executor_port import ScriptedExecutor
 from tests.fakes.policy_port import HeldPolicy
 from tests.fakes.questions import DeskRoom
@@ -62,6 +63,7 @@ class Shop(DeskRoom):
             desk=self.desk,
             executor=self.executor,
             audit=self.audit,
+            diagnostics=MemoryDiagnostics(),
             ledger=self.ledger,
             runs=self.runs,
             clock=self.clock,

@@ -25,6 +25,7 @@ from tests.fakes import market
 from tests.fakes.audit_log import MemoryAudit
 from tests.fakes.clock import SetClock
 from tests.fakes.desk_port import Card, MemoryDesk
+from tests.fakes.diagnostics_port import MemoryDiagnostics
 from tests.fakes.executor_port import ScriptedExecutor
 from tests.fakes.ledger_port import MemoryLedger
 from tests.fakes.policy_port import HeldPolicy
@@ -54,6 +55,7 @@ class Flow:
     def __init__(self, *, desk: ApprovalDesk | None = None) -> None:
         self.clock = SetClock()
         self.audit = MemoryAudit()
+        self.diagnostics = MemoryDiagnostics()
         self.policies = HeldPolicy(market.POLICY)
         self.vault = MemoryVault()
         self.vault.put("market", market.TOKEN, market.BASE_URL)
@@ -70,6 +72,7 @@ class Flow:
             desk=desk or self.desk,
             executor=self.executor,
             audit=self.audit,
+            diagnostics=self.diagnostics,
             ledger=self.ledger,
             runs=self.runs,
             clock=self.clock,

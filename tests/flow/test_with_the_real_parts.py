@@ -45,6 +45,7 @@ class RealFlow:
             desk=self.desk,
             executor=around.executor,
             audit=around.audit,
+            diagnostics=around.diagnostics,
             ledger=self.ledger,
             runs=self.runs,
             clock=around.clock,

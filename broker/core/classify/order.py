@@ -16,6 +16,7 @@ from broker.core.classify.case import Case
 from broker.core.classify.declared import deciding_rule, judge_errors, judge_rate_limit
 from broker.core.classify.delays import skew_s, wait_told
 from broker.core.classify.fallback import judge_status, judge_way_and_redirect
+from broker.core.classify.grounds import grounds
 from broker.core.classify.reading import read_body
 from broker.core.classify.success import identity_of, judge_decoding, judge_success
 from broker.core.classify.transport import judge_transport
@@ -64,7 +65,7 @@ def classify(frozen: FrozenRequest, raw: RawOutcome, *, now_ms: int, prior_doubt
         completeness=completeness,
         warnings=(*_declared_warnings(case, step), *_warnings(case, verdict)),
         identity=identity_of(case) if verdict.category is Category.SUCCESS else None,
-        diagnosis={"phase_ms": dict(raw.phase_ms), "broken": reading.broken},
+        grounds=grounds(case, verdict, step.__name__),
     )
 
 
