@@ -17,6 +17,7 @@ from broker.core.chain import HASH_BYTES, MAX_CHECKPOINT_BYTES
 _ED25519 = b"\x01"
 _KEY_ID_BYTES = 4
 _MAX_SIGNATURES = 16
+MAX_FILE_BYTES = 4 << 20  # notes that were kept, one after the other
 _SIZE = re.compile(r"[1-9][0-9]{0,18}")
 _SIGNATURE_LINE = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
 
@@ -83,7 +84,7 @@ def parse_note(content: bytes) -> Note | None:
     except UnicodeDecodeError:
         return None
     lines = text[:-1].split("\n")
-    if not 5 <= len(lines) <= 4 + _MAX_SIGNATURES or lines[3] or not _SIZE.fullmatch(lines[1]):
+    if not 5 <= len(lines) <= 4 + _MAX_SIGNATURES or not lines[0] or lines[3] or not _SIZE.fullmatch(lines[1]):
         return None
     signatures = [_signature(line) for line in lines[4:]]
     known = tuple(line for line in signatures if line is not None)
@@ -91,6 +92,20 @@ def parse_note(content: bytes) -> Note | None:
     if len(known) != len(signatures) or root is None or len(root) != HASH_BYTES:
         return None
     return Note(origin=lines[0], size=int(lines[1]), root=root, signatures=known)
+
+
+def parse_notes(content: bytes) -> tuple[Note, ...] | None:
+    """The notes of a checkpoint file, an empty line after each; None unless it holds at least one and nothing else."""
+    if len(content) > MAX_FILE_BYTES or not content.endswith(b"\n"):
+        return None
+    closed = content[:-2] if content.endswith(b"\n\n") else content[:-1]
+    halves = closed.split(b"\n\n")  # the text, the signatures, the next text
+    if len(halves) % 2:
+        return None
+    pairs = zip(halves[::2], halves[1::2], strict=True)
+    notes = [parse_note(b"%b\n\n%b\n" % pair) for pair in pairs]
+    known = tuple(note for note in notes if note is not None)
+    return known if len(known) == len(notes) else None
 
 
 def _signature(line: str) -> NoteSignature | None:

@@ -1,18 +1,20 @@
-"""Checking a run of segment files against the log's identity, an anchor and a checkpoint kept elsewhere.
+"""Checking a run of segment files against the log's identity and what is known of it from outside.
 
 An `Examination` walks each file once, with bounded memory, and keeps what a verdict needs: the first finding, how
-far signatures reach, whether the outside knowledge fits, and where the log stood at its end.
+far signatures reach, and where the log stood at its end. What the outside knowledge makes of it is the ladder's.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.audit.checkpoint import Note, epoch_key_name, origin_of, parse_note
+from broker.audit.checkpoint import epoch_key_name, origin_of, parse_note
 from broker.audit.findings import Fate, Finding, Knowledge, is_foreign, name_entry, name_stop
+from broker.audit.ladder import Ladder
 from broker.audit.lineage import Lineage
 from broker.audit.merkle import MerkleTree
 from broker.audit.payload import (
     MAX_HEAD_BYTES,
+    Endorser,
     LogIdentity,
     consistent_head,
     unpack_end,
@@ -20,7 +22,6 @@ from broker.audit.payload import (
     unpack_recovery,
     unpack_segment,
 )
-from broker.audit.pin import Anchor
 from broker.audit.segment import MAX_SEGMENT_BYTES, SegmentFile, segment_name
 from broker.audit.verdict import VerdictName
 from broker.audit.walk import Stop, Stretch, Walk
@@ -41,6 +42,7 @@ _NOT_A_LOG = Fate(verdict=VerdictName.UNREADABLE, note="this is not a segment of
 _NO_FIRST_RECORD = Fate(verdict=VerdictName.ALTERED, note="the log's first record does not fit its hash")
 _TORN_FIRST_RECORD = Fate(verdict=VerdictName.TORN_OR_TAMPERED, note="there is a part of the first record, no more")
 _TOO_LARGE = Fate(verdict=VerdictName.ALTERED, note="the file is larger than a segment can be")
+_MAY_LOSE_KEY = frozenset({RecordType.COMMIT, RecordType.RECOVERY})
 _UNSETTLED = Fate(verdict=VerdictName.ALTERED, note="the file before it ends without a COMMIT")
 
 
@@ -55,21 +57,17 @@ class Tail:
 
 
 class Examination:
-    """Call `enter` for each file in order while `finding` is None, then `settle`."""
+    """Call `enter` for each file in order while `finding` is None, `settle` after each, and `finish` at the end."""
 
-    def __init__(self, *, identity: LogIdentity | None, anchor: Anchor | None = None, note: Note | None = None) -> None:
+    def __init__(self, *, identity: LogIdentity | None, ladder: Ladder | None = None) -> None:
         self.identity = identity
+        self.ladder = ladder or Ladder()
         self.finding: Finding | None = None
         self.tail: Tail | None = None
-        self.anchor_fits: bool | None = None  # None: its record was not reached
-        self.note_fits: bool | None = None
-        self.note_signed: bool | None = None  # None: no line of a key that the log knows
         self.recoveries = 0
         self.tree = MerkleTree()
         self.chain: Chain | None = None
         self.lineage: Lineage | None = None
-        self._anchor = anchor
-        self._note = note
 
     def enter(self, file: SegmentFile, *, last: bool, progress: Progress | None = None) -> None:
         """Walk one file to its end or to the first finding. Raises OSError."""
@@ -102,6 +100,19 @@ class Examination:
         forged = None if self.lineage is None else self.lineage.settle()
         if forged is not None:
             self.finding = forged
+
+    def finish(self) -> None:
+        """In a stretch that nobody vouches for, its first record is what is wrong, whatever was found after it."""
+        began = None if self.lineage is None else self.lineage.unendorsed
+        if began is not None:
+            self.finding = Finding(
+                verdict=VerdictName.FORGED_SIGNATURE,
+                segment=segment_name(began.segment),
+                offset=began.offset,
+                seq=began.seq,
+                note=f"from record {began.seq} on nobody endorses the signing key: the seed was lost, or somebody else "
+                "wrote; unlock and take it over",
+            )
 
     def trust_start(self, file: SegmentFile) -> bool:
         """Begin at a later file and believe its SEGMENT record about all before it, for a writer that goes on."""
@@ -138,8 +149,8 @@ class Examination:
         begun = chain.place is not Place.FILE_START
         self.tail = Tail(segment=file.number, stop=stop, settled=chain.place in SETTLED, begun=begun)
         committed = None if self.lineage is None else self.lineage.committed
-        acknowledged = None if self._anchor is None else self._anchor.seq
-        known = Knowledge(last=last, committed=committed, acknowledged=acknowledged)
+        ladder = self.ladder
+        known = Knowledge(last=last, committed=committed, acknowledged=ladder.acknowledged, anchored=ladder.anchored)
         fate = name_stop(walk, stop, chain, file, known)
         if fate is not None:
             self._found(file, stop.offset, fate)
@@ -159,21 +170,8 @@ class Examination:
         self._found(file, offset, Fate(verdict=VerdictName.ALTERED, note=note), seq)
 
     def grow(self, first_seq: int, hashes: list[bytes]) -> None:
-        """Add leaves; compare the anchored record, and the root where the checkpoint kept elsewhere wants it."""
-        anchor, note, after = self._anchor, self._note, first_seq + len(hashes)
-        if anchor is not None and first_seq <= anchor.seq < after:
-            self.anchor_fits = hashes[anchor.seq - first_seq].hex() == anchor.head
-        if note is not None and first_seq < note.size <= after:
-            self.tree.extend(hashes[: note.size - first_seq])
-            self.note_fits = self.tree.root() == note.root
-            hashes = hashes[note.size - first_seq :]
-        self.tree.extend(hashes)
-
-    def look_at_note(self, name: str, public: bytes) -> None:
-        """Whether this key signed the checkpoint kept elsewhere; one false line outweighs true ones."""
-        signed = None if self._note is None else self._note.signed_by(name, public)
-        if signed is not None and self.note_signed is not False:
-            self.note_signed = signed
+        """Add leaves, and compare those that are known from outside."""
+        self.ladder.grow(first_seq, hashes, self.tree)
 
 
 class _FilePass:
@@ -184,14 +182,18 @@ class _FilePass:
         self._file = file
         self._chain = chain
         self._lineage = lineage
+        self._before: RecordType | None = None  # what stands before a record that is taken by itself
 
     def take(self, offset: int, step: Record | Stretch) -> None:
         if isinstance(step, Stretch):
+            committed = step.commit is not None and step.commit.seq == step.first_seq + len(step.hashes) - 1
+            self._before = RecordType.COMMIT if committed else RecordType.EVENT
             if step.commit is not None:
                 self._lineage.commit(offset, step.commit)
             self._examination.grow(step.first_seq, step.hashes)
             return
         self._record(offset, step)
+        self._before = step.kind
         if self._examination.finding is None:
             self._examination.grow(step.seq, [step.hash])
 
@@ -229,14 +231,17 @@ class _FilePass:
         if entry is None or identity is None:
             self._refute(offset, record, "an EPOCH record names no known endorser")
             return
+        if entry.endorser is Endorser.NOBODY and (self._before not in _MAY_LOSE_KEY or any(entry.signature)):
+            self._refute(offset, record, "an EPOCH record without an endorser may not stand here, or has a signature")
+            return
         finding = self._lineage.epoch(offset, record, entry, self._chain)
         if finding is not None:
             self._examination.finding = finding
             return
         log_id = identity.log_id
-        self._examination.look_at_note(epoch_key_name(log_id, record.epoch), entry.key)
+        self._examination.ladder.meet_key(epoch_key_name(log_id, record.epoch), entry.key)
         if record.epoch == 1:
-            self._examination.look_at_note(origin_of(log_id), identity.root_key)
+            self._examination.ladder.meet_key(origin_of(log_id), identity.root_key)
 
     def _checkpoint(self, offset: int, record: Record) -> None:
         note, identity = parse_note(record.payload), self._examination.identity

@@ -50,8 +50,9 @@ class Knowledge:
     """What the walk that stopped may rely on."""
 
     last: bool  # no file follows this one
-    committed: int | None  # the last COMMIT in the log
-    acknowledged: int | None  # the last record that the anchor vouches for; None without an anchor
+    committed: int | None  # the last COMMIT before the place where the walk stopped
+    acknowledged: int | None  # the last record that anything outside vouches for; None without such knowledge
+    anchored: int | None = None  # the last record that an anchor names
 
 
 def is_foreign(start: bytes) -> bool:
@@ -102,8 +103,8 @@ def _name_damage(walk: Walk, stop: Stop, damage: Damage, chain: Chain, known: Kn
             torn = zeros and _beyond_anchor(stop, known)
         case Fault.HASH:
             unacknowledged = known.acknowledged is None or known.acknowledged < chain.seq
-            ends_there = known.last and unacknowledged and _is_last_frame(walk, stop)
-            torn = ends_there or (known.last and _beyond_anchor(stop, known))
+            closes_file = known.last and unacknowledged and _is_last_frame(walk, stop)
+            torn = closes_file or (known.last and _beyond_anchor(stop, known))
         case Fault.NUMBER | Fault.ORDER:
             pass
     verdict = VerdictName.TORN_OR_TAMPERED if torn else VerdictName.ALTERED
@@ -112,8 +113,8 @@ def _name_damage(walk: Walk, stop: Stop, damage: Damage, chain: Chain, known: Kn
 
 def _beyond_anchor(stop: Stop, known: Knowledge) -> bool:
     """All that was acknowledged stands before the damage, and no more follows than one group commit writes."""
-    anchored = known.acknowledged is not None and known.acknowledged == known.committed
-    return anchored and stop.tail_bytes <= MAX_GROUP_BYTES
+    ends_there = known.anchored is not None and known.anchored == known.committed == known.acknowledged
+    return ends_there and stop.tail_bytes <= MAX_GROUP_BYTES
 
 
 def _is_last_frame(walk: Walk, stop: Stop) -> bool:

@@ -25,13 +25,52 @@ class Proven:
     offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unendorsed:
+    """The EPOCH record that nobody endorsed, and from which on nothing is proven until the root endorses a later one."""
+
+    seq: int
+    segment: int
+    offset: int
+
+
+class Takeovers:
+    """The stretches that nobody endorsed and the root endorsed later: how many, and the first few of them."""
+
+    _TOLD = 4
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[tuple[int, int]] = []
+
+    def add(self, began: int, taken_over_at: int) -> None:
+        self.count += 1
+        if len(self._first) < self._TOLD:
+            self._first.append((began, taken_over_at))
+
+    def told(self) -> str:
+        """For humans; empty where there was none."""
+        parts = [
+            f"records {began} to {at - 1} were signed by a key that nobody endorsed, and taken over by the root at {at}"
+            for began, at in self._first
+        ]
+        more = self.count - len(self._first)
+        return "; ".join([*parts, *([f"{more} more such stretches"] if more else [])])
+
+
 class Lineage:
-    """Which key signs now, the last COMMIT met, and what is proven. Methods answer with a finding or None."""
+    """Which key signs now, the last COMMIT met, and what is proven. Methods answer with a finding or None.
+
+    `signed` is like `proven` but for an unendorsed lineage, whose own key signs what nobody vouches for.
+    """
 
     def __init__(self, identity: LogIdentity, epoch_key: bytes) -> None:
         self.epoch_key = epoch_key
         self.proven: Proven | None = None
+        self.signed: Proven | None = None
+        self.unendorsed: Unendorsed | None = None
         self.committed: int | None = None
+        self.takeovers = Takeovers()
         self._identity = identity
         self._file: SegmentFile | None = None
         self._pending: tuple[int, Record] | None = None
@@ -47,6 +86,8 @@ class Lineage:
 
     def epoch(self, offset: int, record: Record, entry: EpochEntry, after: Chain) -> Finding | None:
         """The next key, if the right one endorses it. That signature also proves all before it."""
+        if entry.endorser is Endorser.NOBODY:
+            return self._unendorsed_epoch(offset, record, entry, after)
         identity = self._identity
         message = endorsement_message(
             log_id=identity.log_id,
@@ -64,13 +105,37 @@ class Lineage:
             endorsing = self.epoch_key
         if endorsing is None or not signature_holds(endorsing, entry.signature, message):
             return self._forged(offset, record, "an EPOCH record is not endorsed by the key that may")
+        if entry.endorser is Endorser.ROOT:
+            self._take_over(record.seq)
         if self._pending is not None:
             at, commit = self._pending
             self._prove(commit.seq, at + commit.size_bytes)
+        self._begin(offset, record, entry, after)
+        return None
+
+    def _take_over(self, seq: int) -> None:
+        """The root vouches for all before it."""
+        if self.unendorsed is not None:
+            self.takeovers.add(self.unendorsed.seq, seq)
+            self.unendorsed = None
+            self.proven = self.signed
+
+    def _unendorsed_epoch(self, offset: int, record: Record, entry: EpochEntry, after: Chain) -> Finding | None:
+        """A key without an endorsement proves nothing before it, so the last COMMIT is checked by itself."""
+        if record.epoch == 1 or any(entry.signature):
+            return self._forged(offset, record, "an EPOCH record is not endorsed by the key that may")
+        forged = self.settle()
+        if forged is not None:
+            return forged
+        if self.unendorsed is None:
+            self.unendorsed = Unendorsed(seq=record.seq, segment=self._number, offset=offset)
+        self._begin(offset, record, entry, after)
+        return None
+
+    def _begin(self, offset: int, record: Record, entry: EpochEntry, after: Chain) -> None:
         self._pending = None
         self.epoch_key = entry.key
         self._epoch_began = (offset + record.size_bytes, after.copy())
-        return None
 
     def checkpoint(self, offset: int, record: Record, note: Note) -> Finding | None:
         log_id, root_key = self._identity.log_id, self._identity.root_key
@@ -116,7 +181,9 @@ class Lineage:
         )
 
     def _prove(self, seq: int, offset: int) -> None:
-        self.proven = Proven(seq=seq, segment=self._number, offset=offset)
+        self.signed = Proven(seq=seq, segment=self._number, offset=offset)
+        if self.unendorsed is None:
+            self.proven = self.signed
 
     @property
     def _number(self) -> int:

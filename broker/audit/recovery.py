@@ -15,6 +15,7 @@ from broker.audit.disk import PRIVATE_FILE, open_regular, refuse_shared, sync_di
 from broker.audit.examine import Examination
 from broker.audit.faults import AuditError
 from broker.audit.findings import Finding
+from broker.audit.ladder import Ladder, in_file
 from broker.audit.payload import LogIdentity, Recovery
 from broker.audit.pin import Anchor
 from broker.audit.segment import SegmentFile, layout_of, number_of, segment_name
@@ -85,7 +86,7 @@ def _segments(directory: Path) -> tuple[Path, ...]:
 
 
 def _examine(path: Path, identity: LogIdentity, anchor: Anchor | None) -> Examination:
-    examination = Examination(identity=identity, anchor=anchor)
+    examination = Examination(identity=identity, ladder=Ladder(in_file(anchor)))
     try:
         file = SegmentFile(path)
     except OSError as cause:
@@ -142,7 +143,7 @@ def _hold_against_anchor(examination: Examination, end: LogEnd, anchor: Anchor |
     if anchor.seq >= end.seq:
         text = f"the anchor names record {anchor.seq}, the log ends at {end.seq - 1}"
         raise AuditError(f"{text}: acknowledged records are gone", verdict=VerdictName.TRUNCATED)
-    fits = examination.anchor_fits
+    fits = examination.ladder.same_head()
     if fits is None:
         fits = _hash_before(directory / segment_name(anchor.segment), anchor.offset) == anchor.head
     if not fits:

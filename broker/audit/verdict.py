@@ -41,13 +41,13 @@ TORN = frozenset({VerdictName.TORN_TAIL, VerdictName.TORN_OR_TAMPERED})
 
 
 class Rung(StrEnum):
-    """Which knowledge from outside the log directory the log was held against; the best one that fitted."""
+    """Which knowledge from outside the log directory the log was held against, from weak to strong."""
 
     NONE = "none"
-    FILE = "file"
-    KEYRING = "keyring"  # no source of this version
-    VAULT = "vault"  # no source of this version
-    OUTSIDE = "outside"
+    FILE = "file"  # another directory of the same user
+    KEYRING = "keyring"
+    VAULT = "vault"  # sealed with the credentials
+    OUTSIDE = "outside"  # where nobody on this machine can change it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,72 +6,84 @@ hostile input with a verdict instead of an exception. Without an anchor or a che
 
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from broker.audit.checkpoint import Note, origin_of, parse_note
+from broker.audit.checkpoint import parse_notes
+from broker.audit.conclude import Ending, conclude, rung_of
 from broker.audit.examine import Examination
 from broker.audit.findings import Finding
-from broker.audit.pin import Anchor, Pin
+from broker.audit.ladder import HeldAnchor, Ladder
+from broker.audit.pin import Pin
 from broker.audit.segment import SegmentFile, layout_of, number_of, segment_name, writer_is_live
-from broker.audit.verdict import Rung, Verdict, VerdictName
+from broker.audit.verdict import TORN, Rung, Verdict, VerdictName
 
 Progress = Callable[[int, int], None]  # bytes checked, bytes in all
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending:
-    verdict: VerdictName
-    note: str
-    segment: str | None = None
-    offset: int | None = None
-    seq: int | None = None
 
 
 def verify(
     directory: Path | Sequence[Path],
     *,
     pin: Pin | None,
-    anchor: Anchor | None,
-    checkpoint: bytes | None,
+    anchors: Sequence[HeldAnchor] = (),
+    checkpoint: bytes | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
-    """The verdict on a directory, or on segment files given by name. Raises nothing, whatever lies there."""
+    """The verdict on a directory, or on segment files given by name. Raises nothing, whatever lies there.
+
+    `checkpoint` is the content of a file of signed notes.
+    """
     places = [directory] if isinstance(directory, Path) else list(directory)
+    notes = () if checkpoint is None else parse_notes(checkpoint)
+    if notes is None:
+        return unreadable("the checkpoint given holds no signed notes, or more than those", pinned=pin is not None)
     live = any(writer_is_live(place) for place in places)
-    note = None if checkpoint is None else parse_note(checkpoint)
-    examination = Examination(identity=None if pin is None else pin.identity(), anchor=anchor, note=note)
-    if checkpoint is not None and note is None:
-        ending = _Ending(verdict=VerdictName.UNREADABLE, note="the checkpoint given is not a signed note of a log")
-    else:
-        ending = _look(places, examination, progress) or _conclude(examination, anchor, note, live=live)
-        if ending.verdict in {VerdictName.TORN_TAIL, VerdictName.TORN_OR_TAMPERED} and not live:
+    examination = Examination(identity=None if pin is None else pin.identity(), ladder=Ladder(anchors, notes))
+    ending = _look(places, examination, progress)
+    if ending is None:
+        examination.finish()
+        ending = conclude(examination, live=live)
+        if ending.verdict in TORN and not live:
             live = any(writer_is_live(place) for place in places)  # one may have begun meanwhile
-            ending = _conclude(examination, anchor, note, live=live) if live else ending
-    return _verdict(examination, ending, rung=_rung(examination), pinned=pin is not None, live=live)
+            ending = conclude(examination, live=live)
+    return _verdict(examination, ending, pinned=pin is not None, live=live)
 
 
-def _verdict(examination: Examination, ending: _Ending, *, rung: Rung, pinned: bool, live: bool) -> Verdict:
+def unreadable(note: str, *, pinned: bool) -> Verdict:
+    """The verdict where what the log should be held against can't be read itself."""
+    return Verdict(
+        verdict=VerdictName.UNREADABLE,
+        rung=Rung.NONE,
+        pinned=pinned,
+        live=False,
+        segment=None,
+        offset=None,
+        seq=None,
+        proven_to=None,
+        records=0,
+        note=note,
+    )
+
+
+def _verdict(examination: Examination, ending: Ending, *, pinned: bool, live: bool) -> Verdict:
     proven = None if examination.lineage is None else examination.lineage.proven
-    whole = proven is not None and ending.segment is None
     return Verdict(
         verdict=ending.verdict,
-        rung=rung,
+        rung=rung_of(examination),
         pinned=pinned,
         live=live,
-        segment=segment_name(proven.segment) if whole and proven is not None else ending.segment,
-        offset=proven.offset if whole and proven is not None else ending.offset,
-        seq=proven.seq if whole and proven is not None else ending.seq,
+        segment=ending.segment,
+        offset=ending.offset,
+        seq=ending.seq,
         proven_to=None if proven is None else proven.seq,
         records=0 if proven is None else proven.seq + 1,
         note=ending.note,
     )
 
 
-def _look(places: Sequence[Path], examination: Examination, progress: Progress | None) -> _Ending | None:
+def _look(places: Sequence[Path], examination: Examination, progress: Progress | None) -> Ending | None:
     """Walk all files. An ending where there is nothing to walk; what a walk finds stays in the examination."""
     found = _segments(places)
-    if isinstance(found, _Ending):
+    if isinstance(found, Ending):
         return found
     sizes = [_size_of(path) for path in found]
     done = 0
@@ -106,7 +118,7 @@ def _file_progress(progress: Progress | None, done: int, total: int) -> Callable
     return None if progress is None else lambda here: progress(done + here, total)
 
 
-def _segments(places: Sequence[Path]) -> list[Path] | _Ending:
+def _segments(places: Sequence[Path]) -> list[Path] | Ending:
     """The segment files in order. A directory with anything foreign in it is not judged."""
     segments: list[Path] = []
     for place in places:
@@ -115,23 +127,20 @@ def _segments(places: Sequence[Path]) -> list[Path] | _Ending:
             if stat.S_ISDIR(mode):
                 layout = layout_of(place)
                 if layout.foreign is not None:
-                    return _Ending(
-                        verdict=VerdictName.UNREADABLE,
-                        segment=layout.foreign,
-                        note="this does not belong into a log's directory",
-                    )
+                    text = "this does not belong into a log's directory"
+                    return Ending(verdict=VerdictName.UNREADABLE, segment=layout.foreign, note=text)
                 segments.extend(layout.segments)
             elif number_of(place) is None or not stat.S_ISREG(mode):
-                return _Ending(verdict=VerdictName.UNREADABLE, segment=place.name, note="this is not a segment file")
+                return Ending(verdict=VerdictName.UNREADABLE, segment=place.name, note="this is not a segment file")
             else:
                 segments.append(place)
         except FileNotFoundError:
-            return _Ending(verdict=VerdictName.EMPTY_OR_MISSING, note=f"{place.name} does not exist")
+            return Ending(verdict=VerdictName.EMPTY_OR_MISSING, note=f"{place.name} does not exist")
         except (OSError, ValueError) as cause:  # ValueError: a path with a NUL in it
-            return _unreadable(place, cause)
+            return Ending(verdict=VerdictName.UNREADABLE, segment=place.name, note=_cannot_read(cause))
     segments.sort(key=lambda path: path.name)
     if _nothing_in(segments):
-        return _Ending(verdict=VerdictName.EMPTY_OR_MISSING, note="there is no record")
+        return Ending(verdict=VerdictName.EMPTY_OR_MISSING, note="there is no record")
     return segments
 
 
@@ -156,111 +165,10 @@ def _unreadable_file(examination: Examination, path: Path, cause: OSError) -> Fi
         segment=path.name,
         offset=0,
         seq=0 if examination.chain is None else examination.chain.seq,
-        note=_unreadable(path, cause).note,
+        note=_cannot_read(cause),
     )
 
 
-def _unreadable(path: Path, cause: Exception) -> _Ending:
+def _cannot_read(cause: Exception) -> str:
     reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
-    return _Ending(verdict=VerdictName.UNREADABLE, segment=path.name, note=f"it can't be read: {reason}")
-
-
-def _of(finding: Finding) -> _Ending:
-    return _Ending(
-        verdict=finding.verdict, segment=finding.segment, offset=finding.offset, seq=finding.seq, note=finding.note
-    )
-
-
-def _conclude(examination: Examination, anchor: Anchor | None, note: Note | None, *, live: bool) -> _Ending:
-    """The first bad thing in the order of the log; where there is none, how the log ends."""
-    finding = examination.finding
-    proven = None if examination.lineage is None else examination.lineage.proven
-    reached = -1 if proven is None else proven.seq
-    if finding is not None and finding.verdict is VerdictName.FORGED_SIGNATURE:
-        return _of(finding)
-    against = _held_against(examination, anchor, note, reached)
-    if against is not None:
-        return against
-    if finding is not None and not (live and finding.verdict is VerdictName.TORN_OR_TAMPERED):
-        return _of(finding)
-    place = _Ending(
-        verdict=VerdictName.TRUNCATED,
-        note="",
-        segment=segment_name(1 if proven is None else proven.segment),
-        offset=0 if proven is None else proven.offset,
-        seq=reached + 1,
-    )
-    short = _cut_short(anchor, note, reached)
-    if short is not None:
-        return replace(place, note=short)
-    return _tail_ending(examination, place, anchor, reached, live=live)
-
-
-def _held_against(examination: Examination, anchor: Anchor | None, note: Note | None, reached: int) -> _Ending | None:
-    """What the anchor or the checkpoint kept elsewhere says against the proven part of the log."""
-    identity = examination.identity
-    if identity is None:
-        return None
-    log_id = identity.log_id
-    if anchor is not None and anchor.log_id != log_id.hex():
-        return _Ending(verdict=VerdictName.WRONG_LOG, note=f"the anchor is of log {anchor.log_id}")
-    if note is not None and note.origin != origin_of(log_id):
-        return _Ending(verdict=VerdictName.WRONG_LOG, note=f"the checkpoint is of {note.origin[:80]}")
-    if anchor is not None and examination.anchor_fits is False and anchor.seq <= reached:
-        return _Ending(
-            verdict=VerdictName.ROLLBACK,
-            segment=segment_name(anchor.segment),
-            offset=anchor.offset,
-            seq=anchor.seq,
-            note="the anchored record is another one: the log was rewritten or rolled back",
-        )
-    if note is not None and examination.note_fits is False and note.size <= reached + 1:
-        text = "the checkpoint has another root: the log was rewritten or rolled back"
-        return _Ending(verdict=VerdictName.ROLLBACK, seq=note.size - 1, note=text)
-    if note is not None and note.size <= reached + 1 and examination.note_signed is not True:
-        text = "the checkpoint given is not signed by a key of this log"
-        return _Ending(verdict=VerdictName.FORGED_SIGNATURE, note=text)
-    return None
-
-
-def _cut_short(anchor: Anchor | None, note: Note | None, reached: int) -> str | None:
-    if anchor is not None and anchor.seq > reached:
-        return f"the anchor names record {anchor.seq}: acknowledged records are gone"
-    if note is not None and note.size > reached + 1:
-        return f"the checkpoint names {note.size} records: some are gone"
-    return None
-
-
-def _tail_ending(
-    examination: Examination, place: _Ending, anchor: Anchor | None, reached: int, *, live: bool
-) -> _Ending:
-    end = examination.tail
-    torn = end is not None and (end.stop.tail_bytes > 0 or not end.begun)
-    if end is None or live or (end.settled and not torn):
-        return _whole(examination, anchor, reached)
-    if torn and anchor is not None and anchor.seq == reached:
-        verdict, text = VerdictName.TORN_TAIL, "an unfinished write; no acknowledged record is missing"
-    elif torn:
-        verdict, text = VerdictName.TORN_OR_TAMPERED, "an unfinished write, or records were cut off"
-    else:
-        verdict, text = VerdictName.TORN_OR_TAMPERED, "records without a COMMIT stand at the end"
-    return replace(place, verdict=verdict, note=text)
-
-
-def _whole(examination: Examination, anchor: Anchor | None, reached: int) -> _Ending:
-    rung = _rung(examination)
-    notes = [f"whole to record {reached}"]
-    if rung is Rung.NONE:
-        notes.append("not held against anything outside the log, so a missing end would not show")
-    if anchor is not None and anchor.seq < reached:
-        notes.append(f"the anchor vouches up to record {anchor.seq}")
-    if examination.recoveries:
-        notes.append(f"{examination.recoveries} recovered torn tails")
-    verdict = VerdictName.OK_UNANCHORED if rung is Rung.NONE else VerdictName.OK
-    return _Ending(verdict=verdict, note="; ".join(notes))
-
-
-def _rung(examination: Examination) -> Rung:
-    if examination.note_fits and examination.note_signed:
-        return Rung.OUTSIDE
-    return Rung.FILE if examination.anchor_fits else Rung.NONE
+    return f"it can't be read: {reason}"

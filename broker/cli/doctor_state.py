@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from broker.audit import AuditError
+from broker.audit.ladder import in_file
 from broker.audit.pin import Anchor, Pin
 from broker.audit.verdict import VerdictName
 from broker.audit.verify import verify
@@ -89,7 +90,7 @@ def _log(where: Places) -> Finding:
         pin, anchor = Pin.load(where.pin), Anchor.load(where.anchor_head)
     except AuditError as cause:
         return fault("audit log", str(cause), "doorward audit verify, with your own copy of the pin")
-    verdict = verify(where.audit, pin=pin, anchor=anchor, checkpoint=None)
+    verdict = verify(where.audit, pin=pin, anchors=in_file(anchor))
     if verdict.verdict is VerdictName.OK:
         return fine("audit log", f"OK, {verdict.records} records, anchored: {verdict.rung.value}")
     if verdict.verdict is VerdictName.OK_UNANCHORED:

@@ -27,7 +27,7 @@ def test_every_shorter_log_fails_against_every_later_checkpoint(tmp_path: Path) 
                 path.unlink()
         os.truncate(commit.file, commit.end)
         for size, note in kept:
-            verdict = verify(log.directory, pin=log.pin, anchor=None, checkpoint=note).verdict
+            verdict = verify(log.directory, pin=log.pin, checkpoint=note).verdict
 
             assert (VerdictName.TRUNCATED if size > commit.seq + 1 else VerdictName.OK) == verdict
 

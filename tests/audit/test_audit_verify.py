@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.audit.checkpoint import origin_of, parse_note, signature_line
+from broker.audit.ladder import in_file
 from broker.audit.pin import Pin
 from broker.audit.segment import SegmentFile
 from broker.audit.verdict import EXIT_CODES, Rung, VerdictName
@@ -59,7 +60,7 @@ def test_an_unanchored_log_is_never_plain_ok(log: SmallLog) -> None:
 
 
 def test_without_a_pin_the_log_speaks_for_itself_and_that_is_said(log: SmallLog) -> None:
-    verdict = verify(log.directory, pin=None, anchor=None, checkpoint=None)
+    verdict = verify(log.directory, pin=None)
 
     assert (VerdictName.OK_UNANCHORED, False) == (verdict.verdict, verdict.pinned)
 
@@ -78,7 +79,7 @@ def test_beside_a_running_writer_it_goes_to_the_last_commit(log: SmallLog) -> No
 
 def test_progress_reaches_the_whole(log: SmallLog) -> None:
     told: list[tuple[int, int]] = []
-    verify(log.directory, pin=log.pin, anchor=None, checkpoint=None, progress=lambda *both: told.append(both))
+    verify(log.directory, pin=log.pin, progress=lambda *both: told.append(both))
     total = sum(path.stat().st_size for path in log.segments())
 
     assert (total, total) == told[-1]
@@ -86,7 +87,7 @@ def test_progress_reaches_the_whole(log: SmallLog) -> None:
 
 
 def test_files_may_be_named_one_by_one(log: SmallLog) -> None:
-    verdict = verify(log.segments()[::-1], pin=log.pin, anchor=log.anchor, checkpoint=None)
+    verdict = verify(log.segments()[::-1], pin=log.pin, anchors=in_file(log.anchor))
 
     assert VerdictName.OK == verdict.verdict
 
@@ -94,11 +95,11 @@ def test_files_may_be_named_one_by_one(log: SmallLog) -> None:
 def test_a_file_that_is_given_twice_is_told(log: SmallLog) -> None:
     files = [log.segments()[0], *log.segments()]
 
-    assert VerdictName.REORDERED == verify(files, pin=log.pin, anchor=None, checkpoint=None).verdict
+    assert VerdictName.REORDERED == verify(files, pin=log.pin).verdict
 
 
 def test_a_later_file_alone_is_no_log(log: SmallLog) -> None:
-    assert VerdictName.GAP == verify(log.segments()[1], pin=log.pin, anchor=None, checkpoint=None).verdict
+    assert VerdictName.GAP == verify(log.segments()[1], pin=log.pin).verdict
 
 
 def test_the_log_is_not_changed_by_looking(log: SmallLog) -> None:
@@ -138,7 +139,7 @@ def test_a_log_shorter_than_a_checkpoint_is_truncated(log: SmallLog, tmp_path: P
     with log.writer() as writer:
         write_events(writer, 12)
     newest = [record for record in records_of(log.segments()[-1]) if record.kind == CHECKPOINT][-1].payload
-    verdict = verify(tmp_path / "old", pin=log.pin, anchor=None, checkpoint=newest)
+    verdict = verify(tmp_path / "old", pin=log.pin, checkpoint=newest)
 
     assert VerdictName.TRUNCATED == verdict.verdict
 
@@ -299,7 +300,7 @@ def test_hostile_places_get_a_verdict_and_no_traceback(
     place = lay(tmp_path)
     known = tmp_path / "log" / "data" / "audit.pin"
     pin = Pin.load(known if known.exists() else new_log(tmp_path / "other").paths.pin) if pinned else None
-    verdict = verify(place, pin=pin, anchor=None, checkpoint=None)
+    verdict = verify(place, pin=pin)
 
     assert expected == verdict.verdict, verdict.to_json()
     assert KEYS == set(verdict.to_json())
@@ -357,7 +358,7 @@ def test_verifying_stays_small_and_imports_nothing_heavy(tmp_path: Path) -> None
             write_events(writer, 1, first=number)
     script = (
         "import re, sys; from pathlib import Path; from broker.audit.verify import verify;"
-        f"v = verify(Path({str(big.directory)!r}), pin=None, anchor=None, checkpoint=None);"
+        f"v = verify(Path({str(big.directory)!r}), pin=None);"
         "heavy = {'aiohttp', 'asyncio', 'textual', 'msgspec', 'sqlite3', 'jsonschema_rs'} & set(sys.modules);"
         "peak = re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1];"
         "print(v.verdict, int(peak) // 1024, sorted(heavy))"

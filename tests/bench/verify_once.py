@@ -5,13 +5,16 @@ import sys
 import time
 from pathlib import Path
 
+from broker.audit.ladder import in_file
 from broker.audit.pin import Anchor, Pin
 from broker.audit.verify import verify
 
 base = Path(sys.argv[1])
 began = time.process_time()
 verdict = verify(
-    base / "audit", pin=Pin.load(base / "audit.pin"), anchor=Anchor.load(base / "anchor" / "head"), checkpoint=None
+    base / "audit",
+    pin=Pin.load(base / "audit.pin"),
+    anchors=in_file(Anchor.load(base / "anchor" / "head")),
 )
 taken = time.process_time() - began
 if verdict.exit_code != 0:

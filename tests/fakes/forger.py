@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from broker.audit.ladder import in_file
 from broker.audit.pin import Anchor, Pin
 from broker.audit.verdict import Verdict
 from broker.audit.verify import verify
@@ -81,8 +82,8 @@ class Forger:
         return [record for record in self.records if record.kind == kind][-1]
 
     def verdict(self, *, anchored: bool, pin: Pin | None = None, checkpoint: bytes | None = None) -> Verdict:
-        anchor = self.anchor if anchored else None
-        return verify(self.directory, pin=pin or self.pin, anchor=anchor, checkpoint=checkpoint)
+        anchors = in_file(self.anchor if anchored else None)
+        return verify(self.directory, pin=pin or self.pin, anchors=anchors, checkpoint=checkpoint)
 
     # -- changing bytes
 

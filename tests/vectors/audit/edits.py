@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from broker.audit.ladder import in_file
 from broker.audit.pin import Anchor, Pin
 from broker.audit.verify import verify
 from broker.contract.wire import JsonObject, JsonValue
@@ -36,7 +37,7 @@ def apply_edits(source: Path, target: Path, edits: Sequence[JsonObject]) -> Path
 
 def judge(directory: Path, pin: Pin, anchor: Anchor | None) -> JsonObject:
     """The verdict without the words meant for humans."""
-    whole = verify(directory, pin=pin, anchor=anchor, checkpoint=None)
+    whole = verify(directory, pin=pin, anchors=in_file(anchor))
     return {key: value for key, value in whole.to_json().items() if key != "note"} | {"exit_code": whole.exit_code}
 
 
