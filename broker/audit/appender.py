@@ -12,25 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.audit.checkpoint import signed_note
-from broker.audit.disk import PRIVATE_FILE, Disk, sync_directory, write_fully
-from broker.audit.epoch import EpochKey, SeedStore, endorsement_message, new_epoch_key
+from broker.audit.disk import Disk, sync_directory, write_fully
+from broker.audit.endorse import Sign, add_checkpoint, add_epoch, checked_root, unsigned
+from broker.audit.epoch import EpochKey, SeedHome, new_epoch_key
 from broker.audit.group import Group
 from broker.audit.limits import WriterLimits
 from broker.audit.merkle import MerkleTree
-from broker.audit.payload import (
-    Endorser,
-    EndReason,
-    EpochEntry,
-    LogIdentity,
-    Recovery,
-    SegmentHead,
-    pack_end,
-)
+from broker.audit.open_segment import OpenSegment
+from broker.audit.payload import Endorser, EndReason, LogIdentity, Recovery, SegmentHead, pack_end
 from broker.audit.pin import Anchor, AnchorFile
-from broker.audit.seal import EpochReason, Ratchet, new_opening, seal_opening
-from broker.audit.segment import RESERVE, segment_name
-from broker.core.chain import EPOCH_BYTES, RecordType
+from broker.audit.seal import EpochReason, Ratchet, new_opening
+from broker.audit.segment import RESERVE
+from broker.core.chain import RecordType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,42 +35,15 @@ class LogEnd:
     seq: int  # of the next record
     head: bytes
     epoch: int
+    epoch_key: bytes  # the verify key in force there
     tree: MerkleTree
 
 
-class OpenSegment:
-    """The file that grows, and what must stay true of it while we hold it."""
-
-    def __init__(self, directory: Path, number: int, *, create: bool) -> None:
-        """Raises OSError."""
-        self.number = number
-        self.path = directory / segment_name(number)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-        self.descriptor = os.open(self.path, flags, PRIVATE_FILE)
-        status = os.fstat(self.descriptor)
-        self.offset = status.st_size
-        self._identity = (status.st_dev, status.st_ino)
-
-    def still_whole(self) -> None:
-        """Raises OSError where the file was deleted, linked, cut, or written by somebody else."""
-        status = os.fstat(self.descriptor)
-        if status.st_nlink != 1:
-            raise OSError(f"{self.path.name} was deleted or linked while it was written")
-        if status.st_size != self.offset:
-            raise OSError(f"{self.path.name} has {status.st_size} bytes where {self.offset} were written")
-
-    def still_in_place(self) -> None:
-        """Raises OSError where another file stands under our name."""
-        status = os.lstat(self.path)
-        if (status.st_dev, status.st_ino) != self._identity:
-            raise OSError(f"{self.path.name} was replaced while it was written")
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-
-
 class Appender:
-    """The log's end. `head` and `seq` speak of durable records only."""
+    """The log's end. `head` and `seq` speak of durable records only. Begin an epoch before anything else.
+
+    `key` signs at the end: None where its seed was lost. The root, where it is lent, is checked before it is believed.
+    """
 
     def __init__(
         self,
@@ -85,8 +51,8 @@ class Appender:
         directory: Path,
         identity: LogIdentity,
         end: LogEnd,
-        key: EpochKey,
-        seeds: SeedStore,
+        key: EpochKey | None,
+        seeds: SeedHome,
         anchor: AnchorFile,
         disk: Disk,
         clock: Callable[[], int],
@@ -96,6 +62,7 @@ class Appender:
         self._identity = identity
         self._log_id = identity.log_id.hex()
         self._key = key
+        self._epoch_key = end.epoch_key
         self._seeds = seeds
         self._anchor = anchor
         self._disk = disk
@@ -135,7 +102,7 @@ class Appender:
             raise OSError("no epoch has begun")
         group = self._group()
         places = [group.add_event(plain, ratchet) for plain in plains]
-        self._publish(group, self._key)
+        self._publish(group, self._signing())
         self._epoch_events += len(plains)
         return places
 
@@ -149,40 +116,74 @@ class Appender:
         self._tree.extend(self._unfolded)
         self._unfolded.clear()
 
-    def new_epoch(self, reason: EpochReason, *, recovery: Recovery | None = None) -> None:
-        """A checkpoint closes the epoch, if it wrote anything; then the next key is endorsed. Raises OSError."""
-        group = self._group()
-        if recovery is not None:
-            group.add(RecordType.RECOVERY, recovery.pack())
-        elif self._ratchet is not None:
-            self._add_checkpoint(group)
-        self._begin_epoch(group, reason)
-        self.tidy()
-        self._anchor.sync()
+    @property
+    def endorsed(self) -> bool:
+        """Whether somebody vouches for the key in force: the key before it, or the root."""
+        return self._key is not None and self._key.endorsed
 
-    def first_epoch(self, key: EpochKey, sign_with_root: Callable[[bytes], bytes]) -> None:
+    def first_epoch(self, key: EpochKey, sign_with_root: Sign) -> None:
         """The log's first group, endorsed by the root. Raises OSError."""
         group = self._group()
         sync_directory(self._directory)
         group.add(RecordType.SEGMENT, self._segment_head().pack())
-        self._seeds.keep(key)
-        ratchet = self._add_epoch(group, EpochReason.CREATED, key, Endorser.ROOT, sign_with_root)
-        self._publish(group, key)
-        self._took_epoch(key, ratchet)
+        self._turn(group, EpochReason.CREATED, key, Endorser.ROOT, sign_with_root)
         self.tidy()
+
+    def begin(self, *, recovery: Recovery | None = None, root: Sign | None = None) -> None:
+        """The epoch of a start: endorsed by the root where it is lent, else by the key held, else by nobody.
+
+        Raises OSError, and AuditError where the root does not sign.
+        """
+        group = self._group()
+        if recovery is not None:
+            group.add(RecordType.RECOVERY, recovery.pack())
+        self._next_epoch(group, EpochReason.START, self._checked(root))
+        self.tidy()
+        self._anchor.sync()
+
+    def begin_file(self, *, root: Sign) -> None:
+        """The same in a file of its own, after one that can't be continued. Raises OSError and AuditError."""
+        group = self._group()
+        sync_directory(self._directory)
+        group.add(RecordType.SEGMENT, self._segment_head().pack())
+        self._next_epoch(group, EpochReason.START, self._checked(root))
+        self.tidy()
+        self._anchor.sync()
+
+    def new_epoch(self, reason: EpochReason, *, root: Sign | None = None, adopt: bool = False) -> bytes:
+        """A checkpoint closes the epoch, with a line of the root where it is lent; then the next key is endorsed.
+
+        The root endorses it if it shall adopt, and in a lineage that nobody endorsed. Raises OSError and AuditError.
+        """
+        group, signing = self._group(), self._checked(root)
+        note = self._add_checkpoint(group, signing)
+        self._next_epoch(group, reason, signing if adopt or not self.endorsed else None)
+        self.tidy()
+        self._anchor.sync()
+        return note
+
+    def checkpoint(self, *, root: Sign | None = None) -> bytes:
+        """Write one now; the note. Raises OSError and AuditError."""
+        group = self._group()
+        note = self._add_checkpoint(group, self._checked(root))
+        self._publish(group, self._signing())
+        self.tidy()
+        self._anchor.sync()
+        return note
 
     def next_segment(self) -> None:
         """Close this file with a checkpoint and go on in the next. Raises OSError."""
         group = self._group()
         self._add_checkpoint(group)
-        self._publish(group, self._key)
+        self._publish(group, self._signing())
         self.tidy()
-        self._segment.close()
-        self._segment = OpenSegment(self._directory, self._segment.number + 1, create=True)
+        finished = self._segment
+        self._segment = OpenSegment(self._directory, finished.number + 1, create=True)
+        finished.close()
         sync_directory(self._directory)  # a file whose name is lost is lost
         group = self._group()
         group.add(RecordType.SEGMENT, self._segment_head().pack())
-        self._begin_epoch(group, EpochReason.SEGMENT)
+        self._next_epoch(group, EpochReason.SEGMENT, None)
         self.tidy()
         self._anchor.sync()
 
@@ -191,7 +192,7 @@ class Appender:
         group = self._group()
         self._add_checkpoint(group)
         group.add(RecordType.END, pack_end(reason))
-        self._publish(group, self._key)
+        self._publish(group, self._signing())
         self.tidy()
         self._anchor.sync()
 
@@ -218,59 +219,44 @@ class Appender:
         return SegmentHead(
             identity=self._identity,
             number=self._segment.number,
-            epoch_key=self._key.public,
+            epoch_key=self._epoch_key,
             previous=self.head,
             peaks=self._tree.peaks,
         )
 
-    def _add_checkpoint(self, group: Group) -> None:
-        if group.hashes:
-            raise OSError("a checkpoint opens its group")  # its tree must hold all records before it
-        note = signed_note(log_id=self._identity.log_id, size=group.seq, root=self._tree.root(), key=self._key)
-        group.add(RecordType.CHECKPOINT, note)
+    def _signing(self) -> EpochKey:
+        if self._key is None:
+            raise OSError("no epoch has begun")
+        return self._key
 
-    def _begin_epoch(self, group: Group, reason: EpochReason) -> None:
-        """In this order: keep the next seed, make its EPOCH durable, destroy the old seed."""
-        key = new_epoch_key(self._chain_epoch + 1)
-        self._seeds.keep(key)
-        ratchet = self._add_epoch(group, reason, key, Endorser.EPOCH, self._key.sign)
-        self._publish(group, key)
-        self._took_epoch(key, ratchet)
-        self._seeds.destroy_all_but(key.number)
+    def _checked(self, root: Sign | None) -> Sign | None:
+        return None if root is None else checked_root(root, self._identity.root_key)
 
-    def _add_epoch(
-        self, group: Group, reason: EpochReason, key: EpochKey, endorser: Endorser, sign: Callable[[bytes], bytes]
-    ) -> Ratchet:
-        identity = self._identity
-        opening = new_opening(reason, self._clock())
-        sealed = seal_opening(
-            opening,
-            audit_key=identity.audit_key,
-            log_id=identity.log_id,
-            epoch=key.number,
-            epoch_key=key.public,
+    def _add_checkpoint(self, group: Group, root: Sign | None = None) -> bytes:
+        return add_checkpoint(
+            group, identity=self._identity, tree_root=self._tree.root(), key=self._signing(), root=root
         )
 
-        def entry(previous: bytes, header: bytes) -> bytes:
-            message = endorsement_message(
-                log_id=identity.log_id,
-                previous=previous,
-                header=header,
-                endorser=endorser,
-                key=key.public,
-                sealed=sealed,
-            )
-            return EpochEntry(endorser=endorser, key=key.public, signature=sign(message), sealed=sealed).pack()
+    def _next_epoch(self, group: Group, reason: EpochReason, root: Sign | None) -> None:
+        before, number = self._key, self._chain_epoch + 1
+        if root is not None:
+            self._turn(group, reason, new_epoch_key(number), Endorser.ROOT, root)
+        elif before is not None:
+            key = new_epoch_key(number, endorsed=before.endorsed)
+            self._turn(group, reason, key, Endorser.EPOCH, before.sign)
+        else:
+            self._turn(group, reason, new_epoch_key(number, endorsed=False), Endorser.NOBODY, unsigned)
 
-        group.epoch = key.number
-        group.add_signed(RecordType.EPOCH, EPOCH_BYTES, entry)
-        return Ratchet(opening.secret)
-
-    def _took_epoch(self, key: EpochKey, ratchet: Ratchet) -> None:
-        self._key = key
-        self._ratchet = ratchet
+    def _turn(self, group: Group, reason: EpochReason, key: EpochKey, endorser: Endorser, sign: Sign) -> None:
+        """In this order: keep the next seed, make its EPOCH durable, destroy the old seed."""
+        opening = new_opening(reason, self._clock())
+        ratchet = add_epoch(group, identity=self._identity, key=key, opening=opening, endorser=endorser, sign=sign)
+        self._seeds.keep(key)
+        self._publish(group, key)
+        self._key, self._epoch_key, self._ratchet = key, key.public, ratchet
         self._epoch_events = 0
         self._epoch_since_ms = self._clock()
+        self._seeds.destroy_all_but(key.number)
 
     # -- writing
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from broker.audit.appender import Appender, LogEnd
 from broker.audit.disk import PRIVATE_DIRECTORY, Disk, LocalDisk, lock_directory, sync_directory
-from broker.audit.epoch import SeedStore, new_epoch_key
+from broker.audit.epoch import FileSeeds, MakeSeedHome, new_epoch_key
 from broker.audit.faults import AuditError
 from broker.audit.limits import WriterLimits
 from broker.audit.merkle import MerkleTree
@@ -41,14 +41,18 @@ def create_log(
     *,
     clock: Callable[[], int],
     disk: Disk | None = None,
+    seeds: MakeSeedHome | None = None,
 ) -> LogSecrets:
-    """A new log with its first SEGMENT, EPOCH and COMMIT, durable. Touches no existing one. Raises AuditError."""
+    """A new log with its first SEGMENT, EPOCH and COMMIT, durable. Touches no existing one. Raises AuditError.
+
+    The first seed is kept in `seed_dir`, or where `seeds` says.
+    """
     paths = AuditPaths(directory=directory, pin=pin_path, anchor=anchor_path, seeds=seed_dir)
     try:
         _make_places(paths)
         lock = lock_directory(directory, wait_s=0)
         try:
-            return _create(paths, clock, disk or LocalDisk())
+            return _create(paths, clock, disk or LocalDisk(), seeds)
         finally:
             os.close(lock)
     except OSError as cause:
@@ -66,7 +70,7 @@ def _make_places(paths: AuditPaths) -> None:
             raise AuditError(f"{place} exists already; a log is made only where none is")
 
 
-def _create(paths: AuditPaths, clock: Callable[[], int], disk: Disk) -> LogSecrets:
+def _create(paths: AuditPaths, clock: Callable[[], int], disk: Disk, seeds: MakeSeedHome | None) -> LogSecrets:
     audit_sk, root, first = X25519PrivateKey.generate(), Ed25519PrivateKey.generate(), new_epoch_key(1)
     identity = LogIdentity(
         log_id=secrets.token_bytes(LOG_ID_BYTES),
@@ -82,9 +86,9 @@ def _create(paths: AuditPaths, clock: Callable[[], int], disk: Disk) -> LogSecre
     appender = Appender(
         directory=paths.directory,
         identity=identity,
-        end=LogEnd(segment=1, offset=0, seq=0, head=genesis, epoch=0, tree=MerkleTree()),
+        end=LogEnd(segment=1, offset=0, seq=0, head=genesis, epoch=0, epoch_key=first.public, tree=MerkleTree()),
         key=first,
-        seeds=SeedStore(paths.seeds, identity.log_id, disk),
+        seeds=seeds(identity.log_id) if seeds is not None else FileSeeds(paths.seeds, identity.log_id, disk),
         anchor=AnchorFile(paths.anchor, disk),
         disk=disk,
         clock=clock,

@@ -1,5 +1,7 @@
 """The one error type of this package. Its message names what failed and what to do; it never holds a secret."""
 
+from dataclasses import dataclass
+
 from broker.audit.verdict import VerdictName
 
 
@@ -9,3 +11,11 @@ class AuditError(Exception):
     def __init__(self, message: str, *, verdict: VerdictName | None = None) -> None:
         super().__init__(message)
         self.verdict = verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspension:
+    """Why a log is not written to until a human takes it over: what is wrong with it, and in words."""
+
+    verdict: VerdictName
+    note: str

@@ -1,19 +1,24 @@
-"""Taking up an existing log for writing: lock, pin, anchor, end, seed, and the epoch that every start begins."""
+"""Taking up an existing log for writing: lock, pin, anchor, end, seed, and the epoch that every start begins.
+
+A log that is not as it was left is locked and not written to: it is suspended until the root key takes it over.
+"""
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from broker.audit.appender import Appender
+from broker.audit.appender import Appender, LogEnd
 from broker.audit.disk import PRIVATE_FILE, Disk, lock_directory
-from broker.audit.epoch import EpochKey, SeedStore
-from broker.audit.faults import AuditError
+from broker.audit.endorse import Sign
+from broker.audit.epoch import EpochKey, FileSeeds, MakeSeedHome, SeedHome
+from broker.audit.faults import AuditError, Suspension
 from broker.audit.limits import WriterLimits
+from broker.audit.payload import LogIdentity, Recovery
 from broker.audit.pin import Anchor, AnchorFile, AuditPaths, Pin
 from broker.audit.recovery import FoundEnd, find_end
-from broker.audit.seal import EpochReason
 from broker.audit.segment import RESERVE
+from broker.audit.takeover import find_end_for_takeover
 from broker.audit.verdict import VerdictName
 
 LOCK_WAIT_S = 1.0
@@ -21,61 +26,114 @@ LOCK_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedLog:
-    """A log ready to be written to. `lock` is the directory's descriptor: closing it lets the next writer in."""
+    """A log ready to be written to, and what was mended on the way."""
 
     appender: Appender
-    lock: int
-    log_id: str
     recovered: str | None
 
 
-def open_log(paths: AuditPaths, *, clock: Callable[[], int], disk: Disk, limits: WriterLimits) -> OpenedLog:
-    """Raises AuditError; its `verdict` is set where the log itself is the reason."""
-    lock = lock_directory(paths.directory, wait_s=LOCK_WAIT_S)
-    try:
-        return _open(paths, lock, clock=clock, disk=disk, limits=limits)
-    except BaseException as cause:
-        os.close(lock)
-        if isinstance(cause, OSError):
+class LockedLog:
+    """A log whose directory we hold. `take_up` begins a writer's epoch; `release` lets the next writer in."""
+
+    def __init__(
+        self,
+        paths: AuditPaths,
+        *,
+        clock: Callable[[], int],
+        disk: Disk,
+        limits: WriterLimits,
+        seeds: MakeSeedHome | None = None,
+    ) -> None:
+        """Raises AuditError."""
+        self._paths = paths
+        self._clock = clock
+        self._disk = disk
+        self._limits = limits
+        self.descriptor = lock_directory(paths.directory, wait_s=LOCK_WAIT_S)
+        try:
+            pin = Pin.load(paths.pin)
+        except BaseException:
+            self.release()
+            raise
+        self.log_id = pin.log_id
+        self._identity = pin.identity()
+        log_id = self._identity.log_id
+        self._seeds: SeedHome = FileSeeds(paths.seeds, log_id, disk) if seeds is None else seeds(log_id)
+
+    def release(self) -> None:
+        os.close(self.descriptor)
+
+    def take_up(self) -> OpenedLog | Suspension:
+        """Go on where the log ends; a torn tail is cut. Raises AuditError where it is not the log that is wrong."""
+        return self._told(self._take_up)
+
+    def take_over(self, root: Sign) -> OpenedLog | Suspension:
+        """Go on behind whatever is wrong with the log, on the root's word; no byte of it is lost. Raises AuditError."""
+        return self._told(lambda: self._take_over(root))
+
+    def _told(self, work: Callable[[], OpenedLog]) -> OpenedLog | Suspension:
+        try:
+            return work()
+        except AuditError as fault:
+            if fault.verdict is None:
+                raise
+            return Suspension(verdict=fault.verdict, note=str(fault))
+        except OSError as cause:
             raise AuditError(f"the audit log can't be opened for writing: {cause.strerror or cause}") from cause
-        raise
+
+    def _take_up(self) -> OpenedLog:
+        anchor, unanchored = _anchor(self._paths.anchor)
+        held = self._seeds.held()
+        found = find_end(self._paths.directory, self._identity, anchor)
+        key = _key_of_tail(held, found)
+        appender = self._appender(found.end, key, anchored=anchor is not None)
+        notes = [unanchored, _cut(found.recovery), None if key is not None else _LOST]
+        return self._begun(appender, notes, lambda: appender.begin(recovery=found.recovery))
+
+    def _take_over(self, root: Sign) -> OpenedLog:
+        anchor, _ = _anchor(self._paths.anchor)
+        held = self._seeds.held()
+        found = find_end_for_takeover(self._paths.directory, self._identity, anchor, held)
+        appender = self._appender(found.end, None, anchored=anchor is not None)
+        notes = ["the log was taken over", _cut(found.recovery)]
+        if found.end.offset == 0:
+            return self._begun(appender, notes, lambda: appender.begin_file(root=root))
+        return self._begun(appender, notes, lambda: appender.begin(recovery=found.recovery, root=root))
+
+    def _appender(self, end: LogEnd, key: EpochKey | None, *, anchored: bool) -> Appender:
+        if not anchored:
+            _anchor_at(end, self._identity).save(self._paths.anchor, self._disk)
+        _keep_reserve(self._paths.directory, self._limits.reserve_bytes)
+        held = AnchorFile(self._paths.anchor, self._disk)
+        try:
+            return Appender(
+                directory=self._paths.directory,
+                identity=self._identity,
+                end=end,
+                key=key,
+                seeds=self._seeds,
+                anchor=held,
+                disk=self._disk,
+                clock=self._clock,
+                limits=self._limits,
+            )
+        except OSError:
+            held.close()
+            raise
+
+    def _begun(self, appender: Appender, notes: list[str | None], begin: Callable[[], None]) -> OpenedLog:
+        try:
+            begin()
+            if appender.segment_is_full():
+                appender.next_segment()
+        except (OSError, AuditError):
+            appender.close()
+            raise
+        told = [note for note in notes if note is not None]
+        return OpenedLog(appender=appender, recovered="; ".join(told) or None)
 
 
-def _open(paths: AuditPaths, lock: int, *, clock: Callable[[], int], disk: Disk, limits: WriterLimits) -> OpenedLog:
-    pin = Pin.load(paths.pin)
-    identity = pin.identity()
-    anchor, unanchored = _anchor(paths.anchor)
-    found = find_end(paths.directory, identity, anchor)
-    seeds = SeedStore(paths.seeds, identity.log_id, disk)
-    key = _key_of_tail(seeds.held(), found)
-    seeds.destroy_all_but(key.number)
-    if anchor is None:
-        _anchor_at(found, pin.log_id).save(paths.anchor, disk)
-    _keep_reserve(paths.directory, limits.reserve_bytes)
-    held = AnchorFile(paths.anchor, disk)
-    try:
-        appender = Appender(
-            directory=paths.directory,
-            identity=identity,
-            end=found.end,
-            key=key,
-            seeds=seeds,
-            anchor=held,
-            disk=disk,
-            clock=clock,
-            limits=limits,
-        )
-    except OSError:
-        held.close()
-        raise
-    try:
-        appender.new_epoch(EpochReason.START, recovery=found.recovery)
-        if appender.segment_is_full():
-            appender.next_segment()
-    except OSError:
-        appender.close()
-        raise
-    return OpenedLog(appender=appender, lock=lock, log_id=pin.log_id, recovered=_tell(found, unanchored))
+_LOST = "the seed of the log's last epoch was lost: until the vault is unlocked nobody vouches for what is recorded"
 
 
 def _anchor(path: Path) -> tuple[Anchor | None, str | None]:
@@ -88,25 +146,28 @@ def _anchor(path: Path) -> tuple[Anchor | None, str | None]:
         return None, f"the anchor was made anew: {fault}"
 
 
-def _anchor_at(found: FoundEnd, log_id: str) -> Anchor:
-    end = found.end
+def _anchor_at(end: LogEnd, identity: LogIdentity) -> Anchor:
     return Anchor(
-        log_id=log_id,
-        seq=end.seq - 1,
+        log_id=identity.log_id.hex(),
+        seq=max(0, end.seq - 1),
         segment=end.segment,
         offset=end.offset,
         head=end.head.hex(),
-        epoch_key=found.epoch_key.hex(),
+        epoch_key=end.epoch_key.hex(),
     )
 
 
-def _key_of_tail(held: list[EpochKey], found: FoundEnd) -> EpochKey:
-    """The held key that signed the log's end. Another one, and the log is older than the key: it was rolled back."""
+def _key_of_tail(held: list[EpochKey], found: FoundEnd) -> EpochKey | None:
+    """The held key that signed the log's end; None where it was lost.
+
+    Another one, and the log is older than the key: it was rolled back. A key that nobody endorsed and that was to be
+    the next is what a start leaves that found the seed lost, and died before it could say so.
+    """
     for key in held:
-        if key.public == found.epoch_key:
-            return key
-    if not held:
-        raise AuditError("the seed of the log's last epoch is gone; restore it, or begin a new log")
+        if key.public == found.end.epoch_key:
+            return key if found.endorsed or not key.endorsed else replace(key, endorsed=False)
+    if all(not key.endorsed and key.number == found.end.epoch + 1 for key in held):
+        return None
     text = f"the log ends in epoch {found.end.epoch}, the key held is of epoch {held[-1].number}"
     raise AuditError(f"{text}: the log was rolled back or replaced", verdict=VerdictName.ROLLBACK)
 
@@ -123,11 +184,8 @@ def _keep_reserve(directory: Path, size_bytes: int) -> None:
         os.close(descriptor)
 
 
-def _tell(found: FoundEnd, unanchored: str | None) -> str | None:
-    notes = [] if unanchored is None else [unanchored]
-    cut = found.recovery
-    if cut is not None:
-        notes.append(
-            f"{cut.cut_bytes} bytes of an unfinished write were cut, segment {cut.segment} offset {cut.offset}"
-        )
-    return "; ".join(notes) or None
+def _cut(recovery: Recovery | None) -> str | None:
+    if recovery is None:
+        return None
+    where = f"segment {recovery.segment} offset {recovery.offset}"
+    return f"{recovery.cut_bytes} bytes of an unfinished write were cut, {where}"

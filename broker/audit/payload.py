@@ -104,7 +104,7 @@ class Endorser(IntEnum):
 
     EPOCH = 1  # the key of the epoch before
     ROOT = 2  # the vault's root key
-    NOBODY = 3  # reserved: a lineage begun while the seed was lost and the vault locked; refused by this version
+    NOBODY = 3  # a lineage begun while the seed was lost and the vault locked; nothing in it is proven before ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

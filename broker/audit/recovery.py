@@ -7,6 +7,7 @@ torn tail (altered, truncated, forged, another log) is never repaired here: it i
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,36 +30,36 @@ _TORN = re.compile(r"(\d{8})\.(\d+)(?:\.(\d+))?\.torn")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEnd:
-    """Where to go on, the key that must sign there, and what was cut off."""
+    """Where to go on, whether somebody vouched for the key there, and what was cut off."""
 
     end: LogEnd
-    epoch_key: bytes
+    endorsed: bool  # as far as the last file tells
     recovery: Recovery | None
 
 
-def find_end(directory: Path, identity: LogIdentity, anchor: Anchor | None) -> FoundEnd:
+def find_end(directory: Path, identity: LogIdentity, anchor: Anchor | None, *, gaps_allowed: bool = False) -> FoundEnd:
     """Examine the last file, cut a torn tail. Raises AuditError and OSError."""
-    segments = _segments(directory)
-    examination = _examine(segments[-1], identity, anchor)
+    segments = segments_of(directory)
+    _refuse_gaps(segments, allowed=gaps_allowed)
+    examination = examine(segments[-1], identity, anchor)
     if len(segments) > 1 and _holds_nothing(examination):
         _drop_unbegun(segments[-1], anchor)
         segments = segments[:-1]
-        examination = _examine(segments[-1], identity, anchor)
+        examination = examine(segments[-1], identity, anchor)
     last = segments[-1]
     if _is_torn(examination):
         proven = _proven(examination, last)
         _hold_against_anchor(examination, proven, anchor, directory)
-        _set_aside(last, proven.offset)
-        _cut(last, proven.offset)
-        examination = _examine(last, identity, anchor)
+        set_aside(last, proven.offset)
+        examination = examine(last, identity, anchor)
     if examination.finding is not None:
         raise _not_as_left(last, examination.finding)
     end = _proven(examination, last)
     _hold_against_anchor(examination, end, anchor, directory)
     anchored = None if anchor is None else anchor.seq
     recovery = _recovery_at(directory, end.segment, end.offset, anchored)
-    key = b"" if examination.lineage is None else examination.lineage.epoch_key
-    return FoundEnd(end=end, epoch_key=key, recovery=recovery)
+    endorsed = examination.lineage is None or examination.lineage.unendorsed is None
+    return FoundEnd(end=end, endorsed=endorsed, recovery=recovery)
 
 
 def _drop_unbegun(path: Path, anchor: Anchor | None) -> None:
@@ -67,25 +68,30 @@ def _drop_unbegun(path: Path, anchor: Anchor | None) -> None:
     if size > _MAX_FIRST_GROUP_BYTES or (anchor is not None and anchor.segment >= number):
         text = f"{path.name} holds no readable SEGMENT record, though records were written to it"
         raise AuditError(f"{text}; run `doorward audit verify`", verdict=VerdictName.ALTERED)
-    _set_aside(path, 0)
+    _copy_aside(path, 0)
     path.unlink()
     sync_directory(path.parent)
 
 
-def _segments(directory: Path) -> tuple[Path, ...]:
+def segments_of(directory: Path) -> tuple[Path, ...]:
+    """At least one. Raises AuditError, also where something lies there that does not belong there."""
     layout = layout_of(directory)
     if layout.foreign is not None:
         text = f"{directory / layout.foreign} does not belong there; move it away"
         raise AuditError(text, verdict=VerdictName.UNREADABLE)
     if not layout.segments:
         raise AuditError(f"{directory} holds no log; restore it", verdict=VerdictName.EMPTY_OR_MISSING)
-    for due, path in enumerate(layout.segments, start=1):
-        if number_of(path) != due:
-            raise AuditError(f"{segment_name(due)} is missing; restore it", verdict=VerdictName.GAP)
     return layout.segments
 
 
-def _examine(path: Path, identity: LogIdentity, anchor: Anchor | None) -> Examination:
+def _refuse_gaps(segments: Sequence[Path], *, allowed: bool) -> None:
+    for due, path in enumerate(segments, start=1):
+        if number_of(path) != due and not allowed:
+            raise AuditError(f"{segment_name(due)} is missing; restore it", verdict=VerdictName.GAP)
+
+
+def examine(path: Path, identity: LogIdentity, anchor: Anchor | None) -> Examination:
+    """One file by itself, its SEGMENT record believed about all before it. Raises AuditError."""
     examination = Examination(identity=identity, ladder=Ladder(in_file(anchor)))
     try:
         file = SegmentFile(path)
@@ -103,9 +109,9 @@ def _examine(path: Path, identity: LogIdentity, anchor: Anchor | None) -> Examin
 
 def _holds_nothing(examination: Examination) -> bool:
     """No COMMIT in the file, and nothing found that a power cut does not explain."""
-    proven = None if examination.lineage is None else examination.lineage.proven
+    signed = None if examination.lineage is None else examination.lineage.signed
     finding = examination.finding
-    return proven is None and (finding is None or finding.verdict is VerdictName.TORN_OR_TAMPERED)
+    return signed is None and (finding is None or finding.verdict is VerdictName.TORN_OR_TAMPERED)
 
 
 def _is_torn(examination: Examination) -> bool:
@@ -121,16 +127,17 @@ def _not_as_left(path: Path, finding: Finding) -> AuditError:
 
 
 def _proven(examination: Examination, path: Path) -> LogEnd:
-    proven = None if examination.lineage is None else examination.lineage.proven
-    chain = examination.chain
-    if proven is None or chain is None:
+    lineage, chain = examination.lineage, examination.chain
+    signed = None if lineage is None else lineage.signed
+    if lineage is None or signed is None or chain is None:
         raise AuditError(f"{path} holds no committed record; restore it", verdict=VerdictName.TORN_OR_TAMPERED)
     return LogEnd(
-        segment=proven.segment,
-        offset=proven.offset,
-        seq=proven.seq + 1,
+        segment=signed.segment,
+        offset=signed.offset,
+        seq=signed.seq + 1,
         head=chain.head,
         epoch=chain.epoch,
+        epoch_key=lineage.epoch_key,
         tree=examination.tree,
     )
 
@@ -160,8 +167,13 @@ def _hash_before(path: Path, offset: int) -> str:
         return ""
 
 
-def _set_aside(path: Path, offset: int) -> None:
-    """Copy what follows the offset into a file beside. Raises AuditError and OSError."""
+def set_aside(path: Path, offset: int) -> None:
+    """Take what follows the offset out of the log, once a file beside has it. Raises AuditError and OSError."""
+    _copy_aside(path, offset)
+    _cut(path, offset)
+
+
+def _copy_aside(path: Path, offset: int) -> None:
     descriptor = open_regular(path)
     try:
         size = os.fstat(descriptor).st_size - offset

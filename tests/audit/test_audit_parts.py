@@ -19,7 +19,7 @@ from broker.audit import AuditError
 from broker.audit.checkpoint import key_id, note_body, origin_of, parse_note, signature_line, signed_note
 from broker.audit.create import create_log
 from broker.audit.disk import LocalDisk, open_regular, read_private_file, write_durably
-from broker.audit.epoch import SeedStore, epoch_key, new_epoch_key, signature_holds
+from broker.audit.epoch import FileSeeds, epoch_key, new_epoch_key, signature_holds
 from broker.audit.merkle import MerkleTree
 from broker.audit.payload import (
     EndReason,
@@ -224,7 +224,7 @@ def test_a_start_that_is_no_segment_record_has_no_head(start: bytes) -> None:
 
 
 def test_seeds_are_kept_privately_and_destroyed_by_number(tmp_path: Path) -> None:
-    store = SeedStore(tmp_path, LOG_ID, LocalDisk())
+    store = FileSeeds(tmp_path, LOG_ID, LocalDisk())
     keys = [new_epoch_key(number) for number in (1, 2)]
     for key in keys:
         store.keep(key)
@@ -238,7 +238,7 @@ def test_seeds_are_kept_privately_and_destroyed_by_number(tmp_path: Path) -> Non
 
 
 def test_the_bytes_of_a_destroyed_seed_are_overwritten(tmp_path: Path) -> None:
-    store = SeedStore(tmp_path / "seeds", LOG_ID, LocalDisk())
+    store = FileSeeds(tmp_path / "seeds", LOG_ID, LocalDisk())
     (tmp_path / "seeds").mkdir()
     store.keep(new_epoch_key(1))
     with (tmp_path / "seeds" / "0000000001.seed").open("rb") as held:

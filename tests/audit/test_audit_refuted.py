@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from broker.audit.checkpoint import note_body, origin_of, signature_line, signed_note
 from broker.audit.disk import LocalDisk
-from broker.audit.epoch import EpochKey, SeedStore, endorsement_message, new_epoch_key
+from broker.audit.epoch import EpochKey, FileSeeds, endorsement_message, new_epoch_key
 from broker.audit.group import Group
 from broker.audit.merkle import MerkleTree
 from broker.audit.payload import Endorser, EpochEntry, Recovery, SegmentHead
@@ -28,7 +28,7 @@ class Insider:
     def __init__(self, log: SmallLog) -> None:
         self.log = log
         self.log_id = bytes.fromhex(log.pin.log_id)
-        self.key: EpochKey = SeedStore(log.paths.seeds, self.log_id, LocalDisk()).held()[0]
+        self.key: EpochKey = FileSeeds(log.paths.seeds, self.log_id, LocalDisk()).held()[0]
         self.records = [record for path in log.segments() for record in records_of(path)]
         last = self.records[-1]
         self.group = Group(log_id=self.log_id, head=last.hash, seq=last.seq + 1, epoch=last.epoch)
@@ -96,11 +96,17 @@ def test_an_epoch_may_be_endorsed_by_the_root_anywhere(insider: Insider) -> None
     assert WHOLE == insider.publish()
 
 
-@pytest.mark.parametrize("endorser", list(Endorser))
+@pytest.mark.parametrize("endorser", [Endorser.EPOCH, Endorser.ROOT])
 def test_an_epoch_endorsed_by_a_stranger_is_forged(insider: Insider, endorser: Endorser) -> None:
     insider.epoch(endorser, Ed25519PrivateKey.generate())
 
     assert VerdictName.FORGED_SIGNATURE == insider.publish()
+
+
+def test_a_signature_where_nobody_endorses_is_refuted(insider: Insider) -> None:
+    insider.epoch(Endorser.NOBODY, insider.key.private)
+
+    assert ALTERED == insider.publish()
 
 
 @pytest.mark.parametrize(("genuine", "expected"), [(True, WHOLE), (False, VerdictName.FORGED_SIGNATURE)])
@@ -218,4 +224,4 @@ def test_an_anchor_that_lags_still_counts_and_is_told(insider: Insider) -> None:
     verdict = insider.log.verdict()
 
     assert (VerdictName.OK, lagging.seq + 2) == (verdict.verdict, verdict.proven_to)
-    assert f"vouches up to record {lagging.seq}" in verdict.note
+    assert f"vouched for up to record {lagging.seq}" in verdict.note
