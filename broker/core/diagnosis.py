@@ -1,4 +1,4 @@
-"""What a human may want to see of an attempt that was no success: status, headers, body, timings, and what decided.
+"""What a human may want to see of an attempt that was no success: what came, the timings, and what decided.
 
 It is made of scrubbed parts alone: a header or body that had to be withheld from the agent is withheld here too, and
 stands as size and digest. Bounded: what was cut is counted. Says nothing about where it is kept.
@@ -6,90 +6,141 @@ stands as size and digest. Bounded: what was cut is counted. Says nothing about 
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from typing import Protocol
 
 from broker.contract.reasons import Category
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.outcome import Classified, RawOutcome
+from broker.core.ssh.outcome import SshOutcome
 
-BODY_KEPT_BYTES = 64 << 10
+OCTETS_KEPT = 64 << 10  # of a body or a stream
 HEADERS_KEPT = 100
-HEADER_KEPT_CHARACTERS = 2048
-PREDICATE_KEPT_CHARACTERS = 4096
+HEADERS_KEPT_CHARACTERS = 16_384  # names and values of all of them
+TEXT_KEPT_CHARACTERS = 2048
 
 
 class Cleaner(Protocol):
-    """Takes the credential out of what is to be kept, as it was taken out of the answer."""
+    """Takes the credential out of what is to be kept, as it was taken out of the answer. None is for: withheld."""
 
-    def text(self, text: str) -> str | None:
-        """None where it has to be withheld."""
-        ...
-
-    def body(self) -> bytes | None:
-        """The whole body without the credential; None where it has to be withheld."""
+    def text(self, text: str) -> str | None: ...
+    def octets(self, octets: bytes, *, whole: bool) -> bytes | None:
+        """Where it is not whole, a value may have been cut at its end."""
         ...
 
 
 def diagnose(classified: Classified, raw: RawOutcome, cleaner: Cleaner) -> JsonObject | None:
     """None for a success, of which the agent has everything. Integers and text only, so that it can be sealed."""
-    verdict = classified.verdict
-    if verdict.category is Category.SUCCESS:
+    if classified.verdict.category is Category.SUCCESS:
         return None
-    headers = raw.headers[:HEADERS_KEPT]
+    headers = _headers(raw.headers[:HEADERS_KEPT], cleaner)
+    return {
+        **_in_common(classified, raw.phase, raw.fault, raw.elapsed_ms, raw.phase_ms, cleaner),
+        "http": {
+            "status": raw.status,
+            "sent_body_bytes": raw.sent_bytes,
+            "headers": headers,
+            "headers_cut": len(raw.headers) - len(headers),
+            "body": _octets(raw.body, len(raw.body), cleaner, whole=raw.body_complete),
+        },
+        "ssh": None,
+    }
+
+
+def diagnose_ssh(classified: Classified, seen: SshOutcome, cleaner: Cleaner) -> JsonObject | None:
+    """The same for a command; `said` is the far side's own word on a refusal."""
+    if classified.verdict.category is Category.SUCCESS:
+        return None
+    signal = seen.exit_signal
+    whole_out, whole_err = (size == len(kept) for size, kept in _streams(seen))
+    return {
+        **_in_common(classified, seen.phase, seen.fault, seen.elapsed_ms, seen.phase_ms, cleaner),
+        "http": None,
+        "ssh": {
+            "exit_status": seen.exit_status,
+            "exit_signal": None if signal is None else _text(signal, cleaner),
+            "marker": seen.marker.value,
+            "stdout": _octets(seen.stdout, seen.stdout_bytes, cleaner, whole=seen.output_complete and whole_out),
+            "stderr": _octets(seen.stderr, seen.stderr_bytes, cleaner, whole=seen.output_complete and whole_err),
+            "said": _octets(seen.said, len(seen.said), cleaner, whole=False),
+        },
+    }
+
+
+def _streams(seen: SshOutcome) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    return (seen.stdout_bytes, seen.stdout), (seen.stderr_bytes, seen.stderr)
+
+
+def _in_common(
+    classified: Classified,
+    phase: str,
+    fault: str | None,
+    elapsed_ms: int,
+    phase_ms: Mapping[str, int],
+    cleaner: Cleaner,
+) -> dict[str, JsonValue]:
+    verdict = classified.verdict
     return {
         "category": verdict.category.value,
         "code": verdict.code,
-        "phase": raw.phase.value,
-        "fault": None if raw.fault is None else raw.fault.value,
-        "status": raw.status,
-        "elapsed_ms": raw.elapsed_ms,
-        "phase_ms": dict(raw.phase_ms),
-        "sent_body_bytes": raw.sent_bytes,
-        "headers": [_header(name, value, cleaner) for name, value in headers],
-        "headers_cut": len(raw.headers) - len(headers),
-        "body": _body(raw, cleaner),
-        "decided_by": {name: _shortened(value, cleaner) for name, value in classified.grounds.items()},
+        "phase": str(phase),
+        "fault": None if fault is None else str(fault),
+        "elapsed_ms": elapsed_ms,
+        "phase_ms": {str(name): value for name, value in phase_ms.items()},
+        "decided_by": {
+            name: _text(value, cleaner) if isinstance(value, str) else None
+            for name, value in classified.grounds.items()
+        },
     }
 
 
-def _header(name: str, value: str, cleaner: Cleaner) -> JsonObject:
-    clean_name, clean_value = cleaner.text(name), cleaner.text(value)
-    kept = None if clean_value is None else clean_value[:HEADER_KEPT_CHARACTERS]
-    cut = 0 if clean_value is None or kept is None else len(clean_value) - len(kept)
-    return {
-        "name": None if clean_name is None else clean_name[:HEADER_KEPT_CHARACTERS],
-        "value": kept,
-        "cut": cut,
-    }
+def _headers(headers: tuple[tuple[str, str], ...], cleaner: Cleaner) -> list[JsonValue]:
+    kept: list[JsonValue] = []
+    left = HEADERS_KEPT_CHARACTERS
+    for name, value in headers:
+        clean_name, clean_value = _text(name, cleaner), _text(value, cleaner)
+        left -= len(clean_name or "") + len(clean_value or "")
+        if left < 0:
+            break
+        kept.append({"name": clean_name, "value": clean_value, "cut": len(value) > TEXT_KEPT_CHARACTERS})
+    return kept
 
 
-def _body(raw: RawOutcome, cleaner: Cleaner) -> JsonObject:
-    """`sha256` is of the bytes as they came, so that the same answer is known again."""
+def _octets(octets: bytes, seen_bytes: int, cleaner: Cleaner, *, whole: bool) -> JsonObject:
+    """`sha256` is of the bytes as they came and were taken in, so that the same answer is known again."""
     about: dict[str, JsonValue] = {
-        "bytes": len(raw.body),
-        "complete": raw.body_complete,
-        "sha256": hashlib.sha256(raw.body).hexdigest(),
+        "bytes": seen_bytes,
+        "complete": whole,
+        "sha256": hashlib.sha256(octets).hexdigest(),
         "withheld": False,
         "cut_bytes": 0,
         "text": None,
         "base64": None,
     }
-    clean = cleaner.body()
+    clean = cleaner.octets(octets, whole=whole)
     if clean is None:
         return {**about, "withheld": True}
-    kept = clean[:BODY_KEPT_BYTES]
+    kept = clean[:OCTETS_KEPT]
+    if len(kept) < len(clean):
+        kept = _whole_characters(kept)
     about["cut_bytes"] = len(clean) - len(kept)
     try:
         about["text"] = kept.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        if about["cut_bytes"] and fault.start >= len(kept) - 3:  # the cut went through a character
-            about["cut_bytes"] = len(clean) - fault.start
-            about["text"] = kept[: fault.start].decode("utf-8")
-        else:
-            about["base64"] = base64.b64encode(kept).decode("ascii")
+    except UnicodeDecodeError:
+        about["base64"] = base64.b64encode(kept).decode("ascii")
     return about
 
 
-def _shortened(value: JsonValue, cleaner: Cleaner) -> JsonValue:
-    text = cleaner.text(value) if isinstance(value, str) else None
-    return None if text is None else text[:PREDICATE_KEPT_CHARACTERS]
+def _whole_characters(kept: bytes) -> bytes:
+    """Without the beginning of a character that a cut left at the end."""
+    for back in range(1, 4):
+        if kept[-back] >= 0xC0:
+            return kept[:-back]
+        if kept[-back] < 0x80:
+            break
+    return kept
+
+
+def _text(text: str, cleaner: Cleaner) -> str | None:
+    clean = cleaner.text(text)
+    return None if clean is None else clean[:TEXT_KEPT_CHARACTERS]

@@ -17,8 +17,8 @@ from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
 from broker.contract.wire import JsonObject
 from broker.core.classify.answer import has_body, with_scrubbed_body, without_body
 from broker.core.credential import BasicSecret, CredentialSecret, scrub_values
-from broker.core.diagnosis import diagnose
-from broker.core.outcome import Classified, RawOutcome, Scrubbed
+from broker.core.diagnosis import Cleaner, diagnose, diagnose_ssh
+from broker.core.outcome import Classified, Scrubbed
 from broker.core.secret import Secret
 from broker.core.spellings import (
     LONGEST_ESCAPE_BYTES,
@@ -179,7 +179,7 @@ def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
     if isinstance(raw, SshOutcome):
         return _scrub_ssh(classified, raw, secrets)
     if secrets is None:
-        report, diagnosis = ScrubReport(), diagnose(classified, raw, _Untouched(raw))
+        report, diagnosis = ScrubReport(), diagnose(classified, raw, _Untouched())
         done = _scrubbed(classified, classified.answer, classified.completeness, (), report, hits=0, is_echo=False)
         return replace(done, diagnosis=diagnosis)
     work = _Work(secrets)
@@ -196,7 +196,7 @@ def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
     warnings = () if reason is None else (_not_possible(reason),)
     report = ScrubReport(state=state, reason=reason)
     done = _scrubbed(classified, answer, completeness, warnings, report, hits=work.hits, is_echo=work.is_echo)
-    return replace(done, diagnosis=diagnose(classified, raw, _ForDiagnosis(secrets, raw, work.body)))
+    return replace(done, diagnosis=diagnose(classified, raw, _ForDiagnosis(secrets, work.known)))
 
 
 def _scrub_ssh(classified: Classified, seen: SshOutcome, secrets: SecretSet | None) -> Scrubbed:
@@ -212,7 +212,7 @@ def _scrub_ssh(classified: Classified, seen: SshOutcome, secrets: SecretSet | No
         report = ScrubReport(state=ScrubState.NOT_POSSIBLE, reason="the output is compressed or encrypted")
     else:
         report = ScrubReport(state=ScrubState.DONE)
-    return _scrubbed(
+    done = _scrubbed(
         classified,
         None,
         classified.completeness,
@@ -222,6 +222,8 @@ def _scrub_ssh(classified: Classified, seen: SshOutcome, secrets: SecretSet | No
         is_echo=work is not None and work.is_echo,
         ssh=ssh,
     )
+    cleaner: Cleaner = _Untouched() if secrets is None or work is None else _ForDiagnosis(secrets, work.known)
+    return replace(done, diagnosis=diagnose_ssh(classified, seen, cleaner))
 
 
 class _Work:
@@ -233,10 +235,10 @@ class _Work:
         self.withheld = False
         self.is_echo = False
         self.cut_cursor = False
-        self.body: Cleaned | None = None
+        self.known: dict[bytes, Cleaned] = {}
 
     def answer(self, answer: HttpAnswer, body: bytes) -> HttpAnswer:
-        cleaned = self.body = self._clean(body)
+        cleaned = self.known[body] = self._clean(body)
         if cleaned.withheld:
             self.withheld = self.withheld or has_body(answer)
             answer = without_body(answer)
@@ -269,7 +271,7 @@ class _Work:
 
     def _stream(self, octets: bytes, *, is_cut: bool) -> bytes | None:
         """The bytes as they may leave; None where they may not. Where they were cut, a value may have been, too."""
-        cleaned = self._clean(octets)
+        cleaned = self.known[octets] = self._clean(octets)
         if cleaned.withheld:
             self.withheld = True
             return None
@@ -306,23 +308,20 @@ class _Work:
 class _Untouched:
     """Where no credential took part: a diagnosis.Cleaner that has nothing to do."""
 
-    def __init__(self, raw: RawOutcome) -> None:
-        self._raw = raw
-
     def text(self, text: str) -> str:
         return _spelled(text.encode("utf-8", "surrogatepass"))
 
-    def body(self) -> bytes:
-        return self._raw.body
+    def octets(self, octets: bytes, *, whole: bool) -> bytes:  # noqa: ARG002 - nothing can have been cut
+        return octets
 
 
 class _ForDiagnosis:
     """A diagnosis.Cleaner with the values of the credential. What it finds is no part of the scrub report."""
 
-    def __init__(self, secrets: SecretSet, raw: RawOutcome, body: Cleaned | None) -> None:
+    def __init__(self, secrets: SecretSet, known: Mapping[bytes, Cleaned] | None = None) -> None:
+        """`known` is what was cleaned already."""
         self._secrets = secrets
-        self._raw = raw
-        self._body = body
+        self._known = known or {}
 
     def text(self, text: str) -> str | None:
         octets = text.encode("utf-8", "surrogatepass")
@@ -330,11 +329,11 @@ class _ForDiagnosis:
         lowered = not cleaned.hits and self._secrets.in_lower_case(octets.lower())
         return None if cleaned.withheld or lowered else _spelled(cleaned.data)
 
-    def body(self) -> bytes | None:
-        cleaned = self._body or self._secrets.clean(self._raw.body)
+    def octets(self, octets: bytes, *, whole: bool) -> bytes | None:
+        cleaned = self._known.get(octets) or self._secrets.clean(octets)
         if cleaned.withheld:
             return None
-        return cleaned.data if self._raw.body_complete else self._secrets.before_break(cleaned.data)
+        return cleaned.data if whole else self._secrets.before_break(cleaned.data)
 
 
 def _spelled(octets: bytes) -> str:
