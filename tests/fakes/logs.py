@@ -9,6 +9,7 @@ from pathlib import Path
 
 from broker.audit.create import LogSecrets, create_log
 from broker.audit.disk import Disk, LocalDisk
+from broker.audit.ladder import in_file
 from broker.audit.limits import WriterLimits
 from broker.audit.pin import Anchor, AuditPaths, Pin
 from broker.audit.verdict import Verdict
@@ -116,8 +117,8 @@ class SmallLog:
             writer.close()
 
     def verdict(self, *, anchored: bool = True, checkpoint: bytes | None = None) -> Verdict:
-        anchor = self.anchor if anchored else None
-        return verify(self.directory, pin=self.pin, anchor=anchor, checkpoint=checkpoint)
+        anchors = in_file(self.anchor if anchored else None)
+        return verify(self.directory, pin=self.pin, anchors=anchors, checkpoint=checkpoint)
 
     def segments(self) -> list[Path]:
         return sorted(self.directory.glob("*.seg"))
