@@ -4,8 +4,9 @@ Edge package: its one error type is VaultError, whose `fault` is a closed set. N
 """
 
 from broker.vault.approver_keys import verify
-from broker.vault.contents import AuditHead, TrustedPolicy
+from broker.vault.contents import AuditHead, KnownDamage, TrustedPolicy
 from broker.vault.faults import (
+    NEEDS_BACKUP,
     Fault,
     QuarantineReason,
     UnlockTooSoon,
@@ -13,13 +14,17 @@ from broker.vault.faults import (
     VaultLocked,
     VaultQuarantined,
     WrongPassphrase,
+    in_words,
+    remedy,
 )
 from broker.vault.opened import Opened
 from broker.vault.vault import Vault
 
 __all__ = [
+    "NEEDS_BACKUP",
     "AuditHead",
     "Fault",
+    "KnownDamage",
     "Opened",
     "QuarantineReason",
     "TrustedPolicy",
@@ -29,5 +34,7 @@ __all__ = [
     "VaultLocked",
     "VaultQuarantined",
     "WrongPassphrase",
+    "in_words",
+    "remedy",
     "verify",
 ]

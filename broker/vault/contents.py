@@ -47,13 +47,54 @@ class TrustedPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditHead:
-    """The newest record of the audit log that the vault knows of: sequence number and chain hash in hexadecimal."""
+    """The newest record of the audit log that the vault knows of: sequence number and chain hash in hexadecimal.
+
+    `segment`, `offset` and `at_ms` say where it ended and when that was; they are for messages alone.
+    """
 
     seq: int
     h: str
+    segment: int = 1
+    offset: int = 0
+    at_ms: int = 0
 
     def encode(self) -> bytes:
-        return canonical({"seq": self.seq, "h": self.h})
+        return canonical(
+            {"seq": self.seq, "h": self.h, "segment": self.segment, "offset": self.offset, "at_ms": self.at_ms}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownDamage:
+    """Damage of the audit log that a human took over: what a verification says of it, and the very bytes it is in.
+
+    `files` are the numbers and sizes of the segments from the first bad one to the log's end at that time, `sha256` is
+    over those bytes; `resumed` is the segment from which on the log has to be whole again.
+    """
+
+    verdict: str
+    segment: str | None
+    offset: int | None
+    seq: int | None
+    files: tuple[tuple[int, int], ...]
+    sha256: str
+    resumed: int
+    at_ms: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "verdict": self.verdict,
+            "segment": self.segment,
+            "offset": self.offset,
+            "seq": self.seq,
+            "files": [list(file) for file in self.files],
+            "sha256": self.sha256,
+            "resumed": self.resumed,
+            "at_ms": self.at_ms,
+        }
+
+    def encode(self) -> bytes:
+        return canonical(self.to_json())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +176,39 @@ def decode_policy(content: bytes) -> TrustedPolicy:
 
 
 def decode_audit_head(content: bytes) -> AuditHead:
-    fields = Fields.parse(content, {"seq", "h"})
-    return AuditHead(seq=fields.integer("seq"), h=fields.text("h"))
+    fields = Fields.parse(content, {"seq", "h", "segment", "offset", "at_ms"})
+    return AuditHead(
+        seq=fields.integer("seq"),
+        h=fields.text("h"),
+        segment=fields.integer("segment"),
+        offset=fields.integer("offset"),
+        at_ms=fields.integer("at_ms"),
+    )
+
+
+def decode_damage(content: bytes) -> KnownDamage:
+    """Also reads the copy in clear that lies beside the log. Raises FieldError."""
+    names = {"verdict", "segment", "offset", "seq", "files", "sha256", "resumed", "at_ms"}
+    fields = Fields.parse(content, names)
+    return KnownDamage(
+        verdict=fields.text("verdict"),
+        segment=None if fields.absent("segment") else fields.text("segment"),
+        offset=None if fields.absent("offset") else fields.integer("offset"),
+        seq=None if fields.absent("seq") else fields.integer("seq"),
+        files=tuple(_file(item) for item in fields.items("files")),
+        sha256=fields.text("sha256"),
+        resumed=fields.integer("resumed"),
+        at_ms=fields.integer("at_ms"),
+    )
+
+
+def _file(item: JsonValue) -> tuple[int, int]:
+    """Number and size of a segment."""
+    if isinstance(item, list) and len(item) == 2:
+        number, size = item
+        if isinstance(number, int) and isinstance(size, int):
+            return number, size
+    raise FieldError("files holds no pairs of numbers")
 
 
 def decode_audit_keys(content: bytes) -> AuditKeys:

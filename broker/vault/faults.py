@@ -40,6 +40,63 @@ class QuarantineReason(StrEnum):
     GENERATION_WENT_BACK = "generation_went_back"  # the audit log knows a later vault
     AUDIT_MISMATCH = "audit_mismatch"  # the audit log is not the one that the vault remembers
     CHANGED_UNDERNEATH = "changed_underneath"
+    # What a verification of the audit log found; one for each verdict that lets nothing run.
+    AUDIT_ALTERED = "audit_altered"
+    AUDIT_REORDERED = "audit_reordered"
+    AUDIT_GAP = "audit_gap"
+    AUDIT_TRUNCATED = "audit_truncated"
+    AUDIT_ROLLBACK = "audit_rollback"
+    AUDIT_FORGED_SIGNATURE = "audit_forged_signature"
+    AUDIT_WRONG_LOG = "audit_wrong_log"
+    AUDIT_EMPTY_OR_MISSING = "audit_empty_or_missing"
+    AUDIT_UNENDORSED = "audit_unendorsed"  # the log's signing seed was lost, and it went on under a key of nobody's
+
+
+# What a human is told; what each one comes from, and not who did it, for that can't be told.
+_IN_WORDS = {
+    QuarantineReason.INDEX_BROKEN: "the vault's sealed index is damaged or of another vault",
+    QuarantineReason.RECORD_CHANGED: "a sealed record of the vault was changed or put back",
+    QuarantineReason.RECORD_MISSING: "a sealed record of the vault is missing",
+    QuarantineReason.RECORD_UNKNOWN: "a record was put into the vault from outside",
+    QuarantineReason.TERM_WENT_BACK: "the vault's file is older than its own records, or was edited",
+    QuarantineReason.WRAPS_CHANGED: "an unlock method of the vault was put back or put in",
+    QuarantineReason.GENERATION_WENT_BACK: "the audit log tells of a later vault than the one that is here",
+    QuarantineReason.AUDIT_MISMATCH: "the audit log is not the one that the vault remembers",
+    QuarantineReason.CHANGED_UNDERNEATH: "another process wrote to the vault's file while it was open",
+    QuarantineReason.AUDIT_ALTERED: "records of the audit log were altered",
+    QuarantineReason.AUDIT_REORDERED: "records of the audit log were moved",
+    QuarantineReason.AUDIT_GAP: "records of the audit log are missing",
+    QuarantineReason.AUDIT_TRUNCATED: "acknowledged records at the end of the audit log are gone",
+    QuarantineReason.AUDIT_ROLLBACK: "the audit log was rewritten, or an older one was put back",
+    QuarantineReason.AUDIT_FORGED_SIGNATURE: "records of the audit log are not signed by the key that may",
+    QuarantineReason.AUDIT_WRONG_LOG: "the audit log, its pin or its anchor is another installation's",
+    QuarantineReason.AUDIT_EMPTY_OR_MISSING: "the audit log is gone",
+    QuarantineReason.AUDIT_UNENDORSED: (
+        "the audit log's signing seed was lost, and nobody vouches for what was recorded since"
+    ),
+}
+# What is sealed does not agree with itself then: taking it over would be to believe whoever changed it.
+NEEDS_BACKUP = frozenset(
+    {
+        QuarantineReason.INDEX_BROKEN,
+        QuarantineReason.RECORD_CHANGED,
+        QuarantineReason.RECORD_MISSING,
+        QuarantineReason.RECORD_UNKNOWN,
+        QuarantineReason.WRAPS_CHANGED,
+    }
+)
+
+
+def in_words(reason: QuarantineReason) -> str:
+    """What happened, as far as can be told."""
+    return _IN_WORDS[reason]
+
+
+def remedy(reason: QuarantineReason) -> str:
+    """What a human can do."""
+    if reason in NEEDS_BACKUP:
+        return "restore the vault from a backup; it can't be taken over as it is"
+    return "restore what is missing, or look into it and take it over: doorward vault readopt"
 
 
 class VaultError(Exception):
@@ -80,7 +137,7 @@ class VaultQuarantined(VaultError):  # noqa: N818 - the name that callers read
     def __init__(self, reason: QuarantineReason) -> None:
         super().__init__(
             Fault.QUARANTINED,
-            f"the vault is quarantined ({reason}); restore a backup, or look into it and adopt it again",
+            f"the vault is quarantined ({reason}): {in_words(reason)}; {remedy(reason)}",
         )
         self.reason = reason
 

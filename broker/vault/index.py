@@ -20,6 +20,7 @@ class RecordKind(StrEnum):
     APPROVERS = "approvers"
     AUDIT_KEYS = "audit_keys"
     AUDIT_HEAD = "audit_head"
+    DAMAGE = "damage"  # of the audit log, that a human took over
     POLICY = "policy"
     CREDENTIAL = "credential"
     VALUE = "value"

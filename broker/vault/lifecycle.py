@@ -146,11 +146,12 @@ class Lifecycle:
         with self._writing:
             self._quarantined(reason)
 
-    def readopt(self, kek: Secret, *, generation_floor: int = 0) -> None:
+    def readopt(self, kek: Secret, *, generation_floor: int = 0, floor: Callable[[Opened], int] | None = None) -> None:
         """Take a quarantined vault over as it is, at a human's word, and become ready.
 
         What is sealed has to agree with itself; what is broken needs a backup. The remembered audit head is forgotten,
-        and the generation rises above `generation_floor`, the highest that the audit log knows.
+        and the generation rises above `generation_floor`, the highest that the audit log knows. `floor` gives another
+        one from what was opened, and may raise to leave everything as it is: the vault stays quarantined then.
         """
         with self._writing:
             if self._quarantine is None:
@@ -158,8 +159,9 @@ class Lifecycle:
             contents = self._store.resume()
             self._kdf = _kdf_of(_passphrase_wrap_in(contents.wraps))
             with self._unlocking(kek, contents, adopting=True) as candidate:
+                known = generation_floor if floor is None else max(generation_floor, floor(candidate))
                 term = max(self._term, contents.head.term, candidate.records.index.term) + 1
-                generation = max(candidate.generation, generation_floor) + 1
+                generation = max(candidate.generation, known) + 1
                 edit = Edit(removes=candidate.records.ids(RecordKind.AUDIT_HEAD))
                 self._use(self._written(candidate, edit, term=term, generation=generation))
 

@@ -15,10 +15,12 @@ from broker.vault.contents import (
     Approver,
     AuditHead,
     AuditKeys,
+    KnownDamage,
     TrustedPolicy,
     decode_approvers,
     decode_audit_head,
     decode_audit_keys,
+    decode_damage,
     decode_ledger,
     decode_policy,
     decode_retired,
@@ -67,6 +69,9 @@ class Opened:
 
     def audit_head(self) -> AuditHead | None:
         return self._only(RecordKind.AUDIT_HEAD, decode_audit_head)
+
+    def known_damage(self) -> KnownDamage | None:
+        return self._only(RecordKind.DAMAGE, decode_damage)
 
     def ledger_mark(self) -> LedgerMark | None:
         return self._only(RecordKind.LEDGER, decode_ledger)

@@ -8,6 +8,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from broker.contract.kdf import KdfParams
 from broker.contract.statements import policy_bytes
 from broker.core.credential import Binding, Credential, CredentialMeta, CredentialSecret, with_value
@@ -18,6 +20,7 @@ from broker.vault.contents import (
     Approver,
     AuditHead,
     AuditKeys,
+    KnownDamage,
     TrustedPolicy,
     encode_approvers,
     encode_ledger,
@@ -103,6 +106,14 @@ class Vault(Lifecycle):
     def audit_head(self) -> AuditHead | None:
         return self._in_use().audit_head()
 
+    def known_damage(self) -> KnownDamage | None:
+        """What a human took over of the audit log, broken as it is."""
+        return self._in_use().known_damage()
+
+    def sign_as_root(self, message: bytes) -> bytes:
+        """The root key's signature, for the audit log: it vouches for the log's epochs and heads."""
+        return Ed25519PrivateKey.from_private_bytes(self.root_seed().reveal()).sign(message)
+
     def ledger_mark(self) -> LedgerMark | None:
         """The attempt ledger as the vault last saw it."""
         return self._in_use().ledger_mark()
@@ -169,7 +180,16 @@ class Vault(Lifecycle):
                 raise VaultError(Fault.BAD_SIGNATURE, "no enrolled approver signed this policy")
             self._apply(Edit(puts=(current.records.put_only(RecordKind.POLICY, policy.encode()),)))
 
-    def remember_audit_head(self, seq: int, h: str, *, ledger: LedgerMark | None = None) -> None:
+    def remember_audit_head(
+        self,
+        seq: int,
+        h: str,
+        *,
+        segment: int = 1,
+        offset: int = 0,
+        at_ms: int = 0,
+        ledger: LedgerMark | None = None,
+    ) -> None:
         """Keep the head of the audit log, and where the ledger stands. The head never goes back but by `readopt`."""
         with self._writing:
             current = self._in_use()
@@ -178,12 +198,24 @@ class Vault(Lifecycle):
             known = current.audit_head()
             if known is not None and (seq < known.seq or (seq == known.seq and h != known.h)):
                 raise VaultError(Fault.HEAD_WENT_BACK, "the audit log is behind the head that the vault remembers")
-            head = AuditHead(seq=seq, h=h)
-            puts = [] if head == known else [current.records.put_only(RecordKind.AUDIT_HEAD, head.encode())]
+            head = AuditHead(seq=seq, h=h, segment=segment, offset=offset, at_ms=at_ms)
+            same = known is not None and (known.seq, known.h) == (seq, h)
+            puts = [] if same else [current.records.put_only(RecordKind.AUDIT_HEAD, head.encode())]
             if ledger not in {None, current.ledger_mark()}:
                 puts.append(current.records.put_only(RecordKind.LEDGER, encode_ledger(ledger)))
             if puts:
                 self._apply(Edit(puts=tuple(puts)))
+
+    def remember_damage(self, damage: KnownDamage | None) -> None:
+        """Keep what a human took over, in place of what was known before; None where the log is whole."""
+        with self._writing:
+            current = self._in_use()
+            if damage == current.known_damage():
+                return
+            if damage is None:
+                self._apply(Edit(removes=current.records.ids(RecordKind.DAMAGE)))
+            else:
+                self._apply(Edit(puts=(current.records.put_only(RecordKind.DAMAGE, damage.encode()),)))
 
     def _shelved(self, name: str) -> Shelved:
         return find(self._in_use().shelf, name)

@@ -42,6 +42,7 @@ def test_records_without_what_every_vault_has_are_damage(puts: tuple[Put, ...]) 
     [
         (RecordKind.AUDIT_KEYS, lambda vault: vault.audit_sk()),
         (RecordKind.AUDIT_HEAD, lambda vault: vault.audit_head()),
+        (RecordKind.DAMAGE, lambda vault: vault.known_damage()),
         (RecordKind.POLICY, lambda vault: vault.trusted_policy()),
         (RecordKind.VALUE, lambda vault: vault.secret_of("a", 1)),
     ],

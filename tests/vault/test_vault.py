@@ -79,6 +79,8 @@ def test_what_was_put_in_comes_out_after_a_restart(tmp_path: Path) -> None:
         lambda vault: vault.audit_sk(),
         lambda vault: vault.root_seed(),
         lambda vault: vault.audit_head(),
+        lambda vault: vault.known_damage(),
+        lambda vault: vault.sign_as_root(b"x"),
         lambda vault: vault.derived_key("ledger"),
         lambda vault: vault.add_credential(bearer("b", "canary-b"), now_ms=NOW_MS),
         lambda vault: vault.rotate_credential("a", Secret("canary-b"), now_ms=NOW_MS),
@@ -211,7 +213,7 @@ def test_the_ledger_that_belongs_to_it_is_remembered_with_the_head(tmp_path: Pat
     with Vault.open(path) as vault:
         vault.unlock(KEK)
         assert vault.ledger_mark() is None
-        vault.remember_audit_head(7, HEAD, ledger=mark)
+        vault.remember_audit_head(7, HEAD, segment=2, offset=99, at_ms=5, ledger=mark)
         before = vault.generation
         vault.remember_audit_head(7, HEAD, ledger=mark)
         vault.remember_audit_head(7, HEAD)
@@ -220,4 +222,4 @@ def test_the_ledger_that_belongs_to_it_is_remembered_with_the_head(tmp_path: Pat
     with Vault.open(path) as vault:
         vault.unlock(KEK)
         assert mark == vault.ledger_mark()
-        assert AuditHead(seq=7, h=HEAD) == vault.audit_head()
+        assert AuditHead(seq=7, h=HEAD, segment=2, offset=99, at_ms=5) == vault.audit_head()
