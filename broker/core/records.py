@@ -41,6 +41,7 @@ def decided(decision: Allow | Ask | Deny, frozen: FrozenRequest, *, policy_diges
         "rules": list(decision.rules),
         "policy": policy_digest,
         "request": frozen.to_json(),
+        "identifies": frozen.identifies,
         "digest": frozen.digest,
     }
 

@@ -209,6 +209,8 @@ def audit_fields(envelope: Envelope) -> JsonObject:
         "http_status": None if envelope.http is None else envelope.http.status,
         "exit_status": None if envelope.ssh is None else envelope.ssh["exit_status"],
         "complete": None if completeness is None else completeness.complete,
+        "returned": None if completeness is None else completeness.returned,
+        "incomplete": [] if completeness is None else [reason.code.value for reason in completeness.reasons],
         "warnings": [warning.code.value for warning in envelope.warnings],
         "gate": envelope.gate.to_json(),
         "diagnostics_ref": envelope.diagnostics_ref,

@@ -182,7 +182,14 @@ class SessionRegistry:
         self._post(
             EventName.GRANT_MADE,
             session,
-            {"grant": grant.id, "rule": grant.rule, "scope": grant.scope, "max_uses": grant.max_uses},
+            {
+                "grant": grant.id,
+                "rule": grant.rule,
+                "scope": grant.scope,
+                "effect": grant.effect,
+                "max_uses": grant.max_uses,
+                "expires_at_ms": grant.expires_at_ms,
+            },
         )
         self._changed(session.id, "grant")
 
@@ -299,7 +306,7 @@ class SessionRegistry:
         self._post(
             EventName.SESSION_OPENED,
             session,
-            {"agent": caller.agent, "span": caller.span.value, "anchor": caller.anchor.id, "pid": caller.anchor.pid},
+            {"span": caller.span.value, "anchor": caller.anchor.id, "pid": caller.anchor.pid, "exe": caller.program.exe},
         )
         self._changed(session.id, "opened")
         return session
@@ -322,8 +329,9 @@ class SessionRegistry:
                 self._changed(session.id, "muted")
 
     def _post(self, name: EventName, session: Session, fields: JsonObject) -> None:
+        told = {"agent": session.caller.agent, **fields}
         try:
-            self._audit.post(AuditEvent(name=name, at_ms=self._clock.now_ms(), session_id=session.id, fields=fields))
+            self._audit.post(AuditEvent(name=name, at_ms=self._clock.now_ms(), session_id=session.id, fields=told))
         except AuditUnwritable:
             return  # a session still has to end when the log is dead; nothing runs then anyway
 
