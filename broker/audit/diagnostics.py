@@ -31,6 +31,7 @@ from broker.audit.faults import AuditError
 from broker.audit.pin import Pin
 from broker.audit.seal import pad, unpad
 from broker.contract.wire import JsonObject, WireError, canonical, parse_object
+from broker.core.secret import Secret
 
 LOG = logging.getLogger("doorward.diagnostics")
 DAY_MS = 86_400_000
@@ -129,7 +130,7 @@ class DiagnosticsStore:
 
     # -- reading
 
-    def show(self, reference: str, audit_sk: X25519PrivateKey) -> JsonObject | None:
+    def show(self, reference: str, audit_sk: Secret) -> JsonObject | None:
         """The item; None where there is none (any more). Raises AuditError where it is not the one that was kept."""
         if not REF.fullmatch(reference):
             return None
@@ -139,7 +140,8 @@ class DiagnosticsStore:
         if sealed is None:
             return None
         try:
-            plain = unpad(_SUITE.decrypt(sealed.removeprefix(MAGIC), audit_sk, self._info(reference)))
+            key = X25519PrivateKey.from_private_bytes(audit_sk.reveal())
+            plain = unpad(_SUITE.decrypt(sealed.removeprefix(MAGIC), key, self._info(reference)))
         except (InvalidTag, ValueError):
             plain = None
         if plain is None or not sealed.startswith(MAGIC) or _reference(plain) != reference:
@@ -148,6 +150,15 @@ class DiagnosticsStore:
             return parse_object(plain[_NONCE_BYTES:], max_bytes=self._limits.item_bytes)
         except WireError as cause:
             raise AuditError(f"{self._directory / reference} can't be read by this version: {cause}") from None
+
+    @property
+    def gone(self) -> str:
+        """Why there may be nothing under a reference, for whoever asked."""
+        limits = self._limits
+        return (
+            f"Nothing is kept under this name (any more): details are kept for {limits.age_ms // DAY_MS} days, at most "
+            f"{limits.items} of them in {limits.total_bytes >> 20} MiB, and not where the disk failed."
+        )
 
     def _read(self, reference: str) -> bytes | None:
         """The bytes of the file; None where there is none. Raises AuditError."""

@@ -45,6 +45,8 @@ def lines(envelope: "Mapping[str, JsonValue]", *, terminal: bool) -> list[str]:
     previous = envelope.get("previous_correlation_id")
     if previous:
         out.append(f"about: {_shown(previous)}")
+    if envelope.get("diagnostics_ref"):
+        out.append(f"details, for a human: doorward diagnostics show {_shown(envelope['diagnostics_ref'])}")
     answer = part(envelope, "http")
     if answer:
         out += _answer(answer, terminal=terminal)

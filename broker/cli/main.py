@@ -43,6 +43,7 @@ HUMAN_VERBS = {
     "grants": ("sessions", "list, revoke"),
     "operations": ("operations", "list what is in doubt, read it back, settle it"),
     "policy": ("policy", "check, trust, explain, add, diff, schema"),
+    "diagnostics": ("diagnostics", "the details of a failure, by the reference in its result"),
     "audit": ("audit", "verify the log, show its events"),
 }
 INTERRUPTED = 130

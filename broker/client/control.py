@@ -153,6 +153,10 @@ class ControlClient:
         target = f"/v1/operations/{_segment(correlation_id)}/reconcile"
         return self._ask("POST", target, {}, answer_s=600.0)
 
+    def diagnostic(self, reference: str) -> dict[str, JsonValue]:
+        """The kept details of one failure."""
+        return self._ask("GET", f"/v1/diagnostics/{_segment(reference)}")
+
     def audit_events(
         self,
         *,

@@ -183,6 +183,20 @@ class Archive(Credentials):
 
         return {"events": await asyncio.to_thread(read), "head": at.writer.head[0]}
 
+    async def diagnostic(self, reference: str) -> JsonObject:
+        """The kept details of one failure, opened."""
+        at = self._at
+        if at.vault.state is not VaultState.READY:
+            raise ControlError("vault_locked", "Details of failures are sealed while the vault is locked.")
+        key = self._of_vault(at.vault.audit_sk)
+        try:
+            found = await asyncio.to_thread(at.diagnostics.show, reference, key)
+        except AuditError as cause:
+            raise ControlError("damaged", f"{cause}.") from None
+        if found is None:
+            raise ControlError("unknown", at.diagnostics.gone)
+        return {"ref": reference, **found}
+
     def _check(self, opened: Opened) -> QuarantineReason | None:
         """While unlocking: log and vault belong together, and neither has gone back behind what the other knows."""
         known, directory = opened.audit_head(), self._at.audit_paths.directory

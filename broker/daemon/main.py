@@ -131,6 +131,7 @@ async def _stop(house: House, drain_s: float) -> None:
     with suppress(AuditUnwritable):
         await at.journal.append(AuditEvent(name=EventName.DAEMON_STOPPED, at_ms=at.clock.now_ms()))
     await asyncio.to_thread(at.writer.close)
+    at.diagnostics.close()
     at.ledger.close()
     with suppress(VaultError):
         await asyncio.to_thread(at.vault.close)

@@ -314,6 +314,8 @@ class DaemonOffice(Archive):
             found.append(at.writer.poisoned)
         elif not at.writer.room():
             found.append("the disk of the audit log is nearly full; actions are refused until there is room")
+        if at.diagnostics.fault is not None:
+            found.append(at.diagnostics.fault)
         if at.ledger.distrusted is not None:
             found.append(
                 f"{at.ledger.distrusted}: changes in doubt may be forgotten. Look at `doorward operations list` and "

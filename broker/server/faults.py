@@ -32,6 +32,7 @@ CONTROL_STATUS = {
     "vault_locked": 409,
     "frozen": 409,
     "changed": 409,
+    "damaged": 409,
     "policy_faults": 422,
     "schema": 422,
     "limit": 429,

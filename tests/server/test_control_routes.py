@@ -192,7 +192,7 @@ async def test_what_is_sealed_needs_a_session_and_gets_it(tmp_path: Path) -> Non
         for route in sealed:
             told = await face.ask(route.method, route.path.replace("{id}", ID), bodies.get(route.path))
             assert 200 == told.status, route.path
-        assert 6 == len(sealed) == len(face.office.done) - 1
+        assert 7 == len(sealed) == len(face.office.done) - 1
 
 
 async def test_an_approval_needs_a_session_and_a_denial_does_not(tmp_path: Path) -> None:
