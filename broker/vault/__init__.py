@@ -4,7 +4,7 @@ Edge package: its one error type is VaultError, whose `fault` is a closed set. N
 """
 
 from broker.vault.approver_keys import verify
-from broker.vault.contents import AuditHead, KnownDamage, TrustedPolicy
+from broker.vault.contents import AuditHead, TrustedPolicy
 from broker.vault.faults import (
     NEEDS_BACKUP,
     Fault,
@@ -24,7 +24,6 @@ __all__ = [
     "NEEDS_BACKUP",
     "AuditHead",
     "Fault",
-    "KnownDamage",
     "Opened",
     "QuarantineReason",
     "TrustedPolicy",

@@ -7,7 +7,7 @@ listing opens no value.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.contract.wire import JsonValue, canonical
+from broker.contract.wire import JsonValue, WireError, canonical, parse_object
 from broker.core.credential import (
     BasicSecret,
     BearerSecret,
@@ -18,9 +18,10 @@ from broker.core.credential import (
     HeaderSecret,
     kind_of,
 )
+from broker.core.damage import KnownDamage
 from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
-from broker.vault.fields import FieldError, Fields, spelled
+from broker.vault.fields import MAX_CONTENT_BYTES, FieldError, Fields, spelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,39 +63,6 @@ class AuditHead:
         return canonical(
             {"seq": self.seq, "h": self.h, "segment": self.segment, "offset": self.offset, "at_ms": self.at_ms}
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownDamage:
-    """Damage of the audit log that a human took over: what a verification says of it, and the very bytes it is in.
-
-    `files` are the numbers and sizes of the segments from the first bad one to the log's end at that time, `sha256` is
-    over those bytes; `resumed` is the segment from which on the log has to be whole again.
-    """
-
-    verdict: str
-    segment: str | None
-    offset: int | None
-    seq: int | None
-    files: tuple[tuple[int, int], ...]
-    sha256: str
-    resumed: int
-    at_ms: int
-
-    def to_json(self) -> dict[str, JsonValue]:
-        return {
-            "verdict": self.verdict,
-            "segment": self.segment,
-            "offset": self.offset,
-            "seq": self.seq,
-            "files": [list(file) for file in self.files],
-            "sha256": self.sha256,
-            "resumed": self.resumed,
-            "at_ms": self.at_ms,
-        }
-
-    def encode(self) -> bytes:
-        return canonical(self.to_json())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,29 +154,15 @@ def decode_audit_head(content: bytes) -> AuditHead:
     )
 
 
+def encode_damage(damage: KnownDamage) -> bytes:
+    return canonical(damage.to_json())
+
+
 def decode_damage(content: bytes) -> KnownDamage:
-    """Also reads the copy in clear that lies beside the log. Raises FieldError."""
-    names = {"verdict", "segment", "offset", "seq", "files", "sha256", "resumed", "at_ms"}
-    fields = Fields.parse(content, names)
-    return KnownDamage(
-        verdict=fields.text("verdict"),
-        segment=None if fields.absent("segment") else fields.text("segment"),
-        offset=None if fields.absent("offset") else fields.integer("offset"),
-        seq=None if fields.absent("seq") else fields.integer("seq"),
-        files=tuple(_file(item) for item in fields.items("files")),
-        sha256=fields.text("sha256"),
-        resumed=fields.integer("resumed"),
-        at_ms=fields.integer("at_ms"),
-    )
-
-
-def _file(item: JsonValue) -> tuple[int, int]:
-    """Number and size of a segment."""
-    if isinstance(item, list) and len(item) == 2:
-        number, size = item
-        if isinstance(number, int) and isinstance(size, int):
-            return number, size
-    raise FieldError("files holds no pairs of numbers")
+    try:
+        return KnownDamage.from_json(parse_object(content, max_bytes=MAX_CONTENT_BYTES))
+    except (WireError, ValueError) as cause:
+        raise FieldError(f"sealed damage: {cause}") from cause
 
 
 def decode_audit_keys(content: bytes) -> AuditKeys:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from broker.core.credential import CredentialMeta, CredentialSecret, covers_url
+from broker.core.damage import KnownDamage
 from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
 from broker.vault.contents import (
     Approver,
     AuditHead,
     AuditKeys,
-    KnownDamage,
     TrustedPolicy,
     decode_approvers,
     decode_audit_head,

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from broker.contract.kdf import KdfParams
 from broker.contract.statements import policy_bytes
 from broker.core.credential import Binding, Credential, CredentialMeta, CredentialSecret, with_value
+from broker.core.damage import KnownDamage
 from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
 from broker.vault.approver_keys import PUBLIC_KEY_BYTES, verify
@@ -20,9 +21,9 @@ from broker.vault.contents import (
     Approver,
     AuditHead,
     AuditKeys,
-    KnownDamage,
     TrustedPolicy,
     encode_approvers,
+    encode_damage,
     encode_ledger,
     encode_retired,
 )
@@ -215,7 +216,7 @@ class Vault(Lifecycle):
             if damage is None:
                 self._apply(Edit(removes=current.records.ids(RecordKind.DAMAGE)))
             else:
-                self._apply(Edit(puts=(current.records.put_only(RecordKind.DAMAGE, damage.encode()),)))
+                self._apply(Edit(puts=(current.records.put_only(RecordKind.DAMAGE, encode_damage(damage)),)))
 
     def _shelved(self, name: str) -> Shelved:
         return find(self._in_use().shelf, name)

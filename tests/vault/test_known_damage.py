@@ -7,9 +7,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from broker.contract.reasons import VaultState
 from broker.contract.wire import canonical
+from broker.core.damage import KnownDamage
 from broker.vault import (
     NEEDS_BACKUP,
-    KnownDamage,
     Opened,
     QuarantineReason,
     Vault,
