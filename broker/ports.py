@@ -16,6 +16,9 @@ from broker.core.ledger import Attempt, Doubt
 from broker.core.policy.model import Ask, Policy
 from broker.core.refusals import Refusal
 from broker.core.scrub import SecretSet
+from broker.core.ssh.model import SshHost
+from broker.core.ssh.outcome import HostKeySeen, SshFault
+from broker.core.ssh.trust import HostKey
 
 
 class AuditUnwritable(Exception):  # noqa: N818 - it names the state that the agent is told of
@@ -97,6 +100,24 @@ class Executor(Protocol):
         ...
 
 
+class TrustStore(Protocol):
+    """Keys of `accept-new` hosts that a human accepted at the first contact."""
+
+    def known(self, host: SshHost) -> tuple[str, ...]:
+        """The public keys, each in OpenSSH's text; none where nobody accepted one yet."""
+        ...
+
+    async def remember(self, host: SshHost, key: HostKeySeen) -> None:
+        """Keep the key from now on, sealed and on record. Called after the first success with it."""
+        ...
+
+
+class HostKeyLook(Protocol):
+    """A look at a host's key, before anybody logs in."""
+
+    async def look_at_host(self, host: SshHost) -> HostKeySeen | SshFault: ...
+
+
 class PolicySource(Protocol):
     def current(self) -> Policy: ...
 
@@ -161,6 +182,7 @@ class Question:
     credential_version: int | None
     says: str | None
     doubts: tuple[Doubt, ...] = ()
+    host_key: HostKey | None = None  # of an SSH host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -339,6 +339,7 @@ def card_of(question: Question, *, card_id: str, log_id: str, now_ms: int) -> Js
         ask=question.ask,
         says=question.says,
         doubts=question.doubts,
+        host_key=question.host_key,
     )
 
 
@@ -354,7 +355,7 @@ def _row(waiting: Waiting) -> dict[str, JsonValue]:
         "expires_at_ms": expires,
         "effect": effect_word(question.frozen.effect, destructive=question.frozen.destructive),
         "operation": question.frozen.operation,
-        "target": f"{question.frozen.method} {question.frozen.url}",
+        "target": question.frozen.target,
         "agent": question.caller.agent,
         "gate": question.ask.rule.approval.value,
         "rules": list(question.ask.rules),

@@ -83,5 +83,5 @@ def _change(question: Question) -> Hashable:
     frozen, declared = question.frozen, question.frozen.declared
     what: Hashable = change_key(frozen)
     if what is None or (declared is not None and declared.change_key is None):
-        what = (frozen.operation, frozen.targets or (frozen.identifies,) if declared else (frozen.path,))
+        what = (frozen.operation, frozen.targets or (frozen.identifies,) if declared else (frozen.subject,))
     return (question.caller.program.uid, question.caller.agent, what)

@@ -9,12 +9,15 @@ from codecs import getincrementaldecoder
 from dataclasses import dataclass
 
 from broker.contract.wire import JsonObject, JsonValue, digest
+from broker.core.channels import Frozen
 from broker.core.effects import effect_word
-from broker.core.frozen import FrozenRequest
 from broker.core.grants import allowance
 from broker.core.identity import UNIDENTIFIED, Caller, may_anchor
 from broker.core.ledger import Doubt
 from broker.core.policy.model import Ask, Limits
+from broker.core.ssh.card import payload, ssh_part, target_url, yes_once, yes_session
+from broker.core.ssh.frozen import FrozenSsh
+from broker.core.ssh.trust import HostKey, KeyState
 
 BODY_SHOWN_BYTES = 65_536
 TYPED_WORD_LIMIT = 24
@@ -54,14 +57,14 @@ def draw(
     setting: Setting,
     caller: Caller,
     session: SessionFacts,
-    frozen: FrozenRequest,
+    frozen: Frozen,
     ask: Ask,
     says: str | None,
     doubts: tuple[Doubt, ...] = (),
+    host_key: HostKey | None = None,
 ) -> JsonObject:
-    """Draw the card once; nothing of it is computed later."""
-    typed = typed_word(frozen, in_doubt=bool(doubts))
-    return {
+    """Draw the card once; nothing of it is computed later. `host_key` is what is known of an SSH host's key."""
+    drawn: dict[str, JsonValue] = {
         "v": 1,
         "approval_id": setting.approval_id,
         "correlation_id": setting.correlation_id,
@@ -71,38 +74,49 @@ def draw(
         "log_id": setting.log_id,
         "vault_term": setting.vault_term,
         "summary": _summary(frozen),
-        "target": {
-            "method": frozen.method,
-            "url": frozen.url,
-            "plain_http": frozen.service.scheme == "http",
-        },
+        "target": _target(frozen),
         "evidence": {"needed": False, "state": "not_needed", "items": []},
         "doubts": [_doubt(doubt, session.id) for doubt in doubts],
         "who": _who(caller, session, says),
         "why": _why(ask, setting),
         "uses": {"credential": frozen.service.credential, "version": setting.credential_version},
-        "yes": _yes(ask, setting.limits, in_doubt=bool(doubts)),
+        "yes": _yes(ask, frozen, setting.limits, in_doubt=bool(doubts), host_key=host_key),
         "body": _body(frozen),
         "exact": {
             "request_digest": frozen.digest,
-            "headers": [list(pair) for pair in frozen.headers],
+            "headers": [] if isinstance(frozen, FrozenSsh) else [list(pair) for pair in frozen.headers],
         },
-        "typed_word": typed,
+        "typed_word": typed_word(frozen, in_doubt=bool(doubts), host_key=host_key),
     }
+    return drawn | {"ssh": ssh_part(frozen, host_key)} if isinstance(frozen, FrozenSsh) else drawn
 
 
-def typed_word(frozen: FrozenRequest, *, in_doubt: bool) -> str | None:
-    """The word a human types where a key is not enough: the last of the target, or of the digest if that is odd."""
-    if not (frozen.destructive or in_doubt):
+def typed_word(frozen: Frozen, *, in_doubt: bool, host_key: HostKey | None = None) -> str | None:
+    """The word a human types where a key is not enough: the last of the target, or of the digest if that is odd.
+
+    For a host key that nobody has seen before it is the host's name.
+    """
+    unverified = host_key is not None and host_key.state is KeyState.UNVERIFIED
+    if not (frozen.destructive or in_doubt or unverified):
         return None
-    words = (frozen.targets[-1] if frozen.targets else frozen.identifies or frozen.path).replace("/", " ").split()
+    if unverified and isinstance(frozen, FrozenSsh):
+        named = frozen.host.name
+    else:
+        named = frozen.targets[-1] if frozen.targets else frozen.identifies or frozen.subject
+    words = named.replace("/", " ").split()
     word = words[-1] if words else ""
     if word.isascii() and word.isprintable() and "\\" not in word and 0 < len(word) <= TYPED_WORD_LIMIT:
         return word
     return frozen.digest.removeprefix("sha256:")[:8]
 
 
-def _summary(frozen: FrozenRequest) -> JsonObject:
+def _target(frozen: Frozen) -> JsonObject:
+    if isinstance(frozen, FrozenSsh):
+        return {"method": "SSH", "url": target_url(frozen), "plain_http": False}
+    return {"method": frozen.method, "url": frozen.url, "plain_http": frozen.service.scheme == "http"}
+
+
+def _summary(frozen: Frozen) -> JsonObject:
     return {
         "effect": effect_word(frozen.effect, destructive=frozen.destructive),
         "service": frozen.service.name,
@@ -157,18 +171,21 @@ def _why(ask: Ask, setting: Setting) -> JsonObject:
     }
 
 
-def _yes(ask: Ask, limits: Limits, *, in_doubt: bool) -> JsonObject:
+def _yes(ask: Ask, frozen: Frozen, limits: Limits, *, in_doubt: bool, host_key: HostKey | None = None) -> JsonObject:
     uses, age_s = allowance(ask.rule, limits)
     offered = not ask.per_call and not in_doubt
+    once, what = "this one request, once", None
+    if isinstance(frozen, FrozenSsh):
+        once, what = yes_once(frozen, host_key), yes_session(frozen)
     within = {"rule": "", "service": " in this service", "operation": " for this operation"}[ask.rule.per]
     why_not = "this rule asks each time" if ask.per_call else "an earlier attempt is in doubt"
     return {
-        "once": "sending it a second time, once" if in_doubt else "this one request, once",
+        "once": "sending it a second time, once" if in_doubt else once,
         "undo": False,
         "session": {
             "offered": offered,
             "per": ask.rule.per,
-            "what": f"any request under rule {ask.rule.id}{within}",
+            "what": what or f"any request under rule {ask.rule.id}{within}",
             "max_uses": uses,
             "max_age_s": age_s,
             "why_not": None if offered else why_not,
@@ -176,17 +193,19 @@ def _yes(ask: Ask, limits: Limits, *, in_doubt: bool) -> JsonObject:
     }
 
 
-def _body(frozen: FrozenRequest) -> JsonObject:
-    shown = frozen.body[:BODY_SHOWN_BYTES]
+def _body(frozen: Frozen) -> JsonObject:
+    body = payload(frozen) if isinstance(frozen, FrozenSsh) else frozen.body
+    media = None if isinstance(frozen, FrozenSsh) else dict(frozen.headers).get("content-type")
+    shown = body[:BODY_SHOWN_BYTES]
     try:
         decoder = getincrementaldecoder("utf-8")()
-        text: str | None = decoder.decode(shown, final=len(shown) == len(frozen.body))
+        text: str | None = decoder.decode(shown, final=len(shown) == len(body))
     except UnicodeDecodeError:
         text = None
     return {
-        "bytes": len(frozen.body),
-        "sha256": hashlib.sha256(frozen.body).hexdigest(),
-        "media": dict(frozen.headers).get("content-type"),
-        "text": text if frozen.body else None,
-        "cut": len(shown) < len(frozen.body),
+        "bytes": len(body),
+        "sha256": hashlib.sha256(body).hexdigest(),
+        "media": media,
+        "text": text if body else None,
+        "cut": len(shown) < len(body),
     }

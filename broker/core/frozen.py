@@ -56,6 +56,35 @@ class FrozenRequest:
     def is_write(self) -> bool:
         return self.effect is not Effect.READ
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the service lets it be asked for at all."""
+        return self.declared is not None or self.method in self.service.ad_hoc
+
+    @property
+    def subject(self) -> str:
+        """What is worked on, where the operation has no words for it."""
+        return self.path
+
+    @property
+    def summary(self) -> str:
+        """One line for lists: what is done to what, without the query."""
+        return f"{self.method} {self.url.split('?', 1)[0]}"
+
+    @property
+    def target(self) -> str:
+        """One line for lists of cards, with the query."""
+        return f"{self.method} {self.url}"
+
+    @property
+    def bound_urls(self) -> tuple[str, ...]:
+        """Where the credential is shown; a binding has to cover each."""
+        return (self.url,)
+
+    @property
+    def total_s(self) -> float:
+        return self.deadlines.total_s
+
     def to_json(self) -> dict[str, JsonValue]:
         """The canonical description that the digest covers."""
         return {

@@ -11,7 +11,7 @@ from broker.contract.reasons import VaultState
 from broker.contract.result import GateReport
 from broker.core import refusals
 from broker.core._seal import SEAL, Seal
-from broker.core.frozen import FrozenRequest
+from broker.core.channels import Frozen
 from broker.core.refusals import Refusal
 
 
@@ -19,7 +19,7 @@ from broker.core.refusals import Refusal
 class Permit:
     """Without one no executor can be called."""
 
-    frozen: FrozenRequest
+    frozen: Frozen
     correlation_id: str
     credential_version: int | None
     vault_term: int
@@ -47,7 +47,7 @@ class Standing:
 Ruling: TypeAlias = Permit | Refusal
 
 
-def recheck(*, asked: Standing, now: Standing, frozen: FrozenRequest, correlation_id: str, gate: GateReport) -> Ruling:
+def recheck(*, asked: Standing, now: Standing, frozen: Frozen, correlation_id: str, gate: GateReport) -> Ruling:
     """Step 7 of the ladder: anything that changed since the decision voids it."""
     void = voided(asked=asked, now=now, frozen=frozen)
     if void is not None:
@@ -62,7 +62,7 @@ def recheck(*, asked: Standing, now: Standing, frozen: FrozenRequest, correlatio
     )
 
 
-def voided(*, asked: Standing, now: Standing, frozen: FrozenRequest) -> Refusal | None:
+def voided(*, asked: Standing, now: Standing, frozen: Frozen) -> Refusal | None:
     """What ends a request whose circumstances changed since its decision; None where nothing did."""
     if now.frozen_daemon:
         return refusals.frozen()
@@ -74,7 +74,7 @@ def voided(*, asked: Standing, now: Standing, frozen: FrozenRequest) -> Refusal 
     return None if changed is None else refusals.void(changed)
 
 
-def _changed(asked: Standing, now: Standing, frozen: FrozenRequest) -> str | None:
+def _changed(asked: Standing, now: Standing, frozen: Frozen) -> str | None:
     if now.policy_digest != asked.policy_digest:
         return "policy"
     if now.credential_version != asked.credential_version:

@@ -6,8 +6,10 @@ it is counted, it ages, and nothing of it survives the session, a lock or a chan
 
 from dataclasses import dataclass, replace
 
-from broker.core.frozen import FrozenRequest
+from broker.contract.wire import digest
+from broker.core.channels import Frozen
 from broker.core.policy.model import Ask, Limits, Rule
+from broker.core.ssh.frozen import FrozenSsh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +41,14 @@ class Circumstances:
     now_ms: int
 
 
-def scope_of(rule: Rule, frozen: FrozenRequest) -> str:
-    """What one yes covers: the rule, or the rule within one service or operation."""
+def scope_of(rule: Rule, frozen: Frozen) -> str:
+    """What one yes covers: the rule, or the rule within one service or operation.
+
+    Of SSH it is this very action, its host and its user: no yes covers commands that nobody has seen.
+    """
+    if isinstance(frozen, FrozenSsh):
+        where = f"{frozen.host.user}@{frozen.host.address}:{frozen.host.port}"
+        return f"{rule.id}/{where}/{digest('doorward/ssh-scope/v1', frozen.action.to_json())}"
     if rule.per == "operation":
         return f"{rule.id}/{frozen.operation}"
     if rule.per == "service":
@@ -53,7 +61,7 @@ def allowance(rule: Rule, limits: Limits) -> tuple[int, int]:
     return min(rule.max_uses, limits.max_uses), min(rule.max_age_s, limits.max_age_s)
 
 
-def make(*, grant_id: str, ask: Ask, frozen: FrozenRequest, limits: Limits, under: Circumstances) -> Grant:
+def make(*, grant_id: str, ask: Ask, frozen: Frozen, limits: Limits, under: Circumstances) -> Grant:
     """The grant that a yes for the session creates; its first use is the request that asked."""
     uses, age_s = allowance(ask.rule, limits)
     return Grant(
@@ -74,7 +82,7 @@ def make(*, grant_id: str, ask: Ask, frozen: FrozenRequest, limits: Limits, unde
     )
 
 
-def covers(grant: Grant, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
+def covers(grant: Grant, ask: Ask, frozen: Frozen, under: Circumstances) -> bool:
     """Whether the grant may be used for this request now. An executable that can't be told covers nothing."""
     return (
         not ask.per_call

@@ -12,8 +12,10 @@ from enum import StrEnum
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonObject, JsonValue, digest
-from broker.core.frozen import FrozenRequest
+from broker.core.channels import Frozen
 from broker.core.identity import Caller
+from broker.core.ssh.change import facts_of_change
+from broker.core.ssh.frozen import FrozenSsh
 from broker.core.urls import read_loosely
 
 
@@ -35,7 +37,7 @@ class Attempt:
     change_key: str | None
     service: str
     operation: str
-    summary: str  # method and URL without the query
+    summary: str  # method and URL without the query, or user, host and command
     args: JsonObject
     agent: str
     session_id: str
@@ -65,7 +67,7 @@ class Doubt:
 
 
 def attempt_of(
-    frozen: FrozenRequest, *, correlation_id: str, request_id: str | None, caller: Caller, session_id: str, now_ms: int
+    frozen: Frozen, *, correlation_id: str, request_id: str | None, caller: Caller, session_id: str, now_ms: int
 ) -> Attempt:
     """The entry that is made before the first byte leaves."""
     return Attempt(
@@ -76,7 +78,7 @@ def attempt_of(
         change_key=change_key(frozen),
         service=frozen.service.name,
         operation=frozen.operation,
-        summary=f"{frozen.method} {frozen.url.split('?', 1)[0]}",
+        summary=frozen.summary,
         args=frozen.args,
         agent=caller.agent,
         session_id=session_id,
@@ -84,22 +86,26 @@ def attempt_of(
     )
 
 
-def change_key(frozen: FrozenRequest) -> str | None:
+def change_key(frozen: Frozen) -> str | None:
     """Name of the change that a request makes; None for a read."""
     if not frozen.is_write:
         return None
     owner = frozen.service.credential or f"service {frozen.service.name}"
     facts: dict[str, JsonValue] = {"credential": owner}
     declared = frozen.declared
-    if declared is None:
+    if isinstance(frozen, FrozenSsh):
+        facts |= facts_of_change(frozen)
+    elif declared is None:
         path = read_loosely(frozen.path)
         facts |= {"host": frozen.host, "port": frozen.port, "method": frozen.method, "path": path}
     else:
-        facts |= {"operation": declared.name, "arguments": _named(declared.change_key, frozen.args)}
+        facts |= {"operation": declared.name}
+    if declared is not None:
+        facts |= {"arguments": _named(declared.change_key, frozen.args)}
     return digest("doorward/change/v1", facts)
 
 
-def turn_key(frozen: FrozenRequest, key: str) -> str:
+def turn_key(frozen: Frozen, key: str) -> str:
     """What is made one at a time: the change where the operation says what tells one from another, else this request.
 
     A change key that nothing narrows takes in every write of its kind; different ones of those may go out side by side.
@@ -109,7 +115,7 @@ def turn_key(frozen: FrozenRequest, key: str) -> str:
     return key if narrowed else f"{key} {frozen.digest}"
 
 
-def in_doubt(frozen: FrozenRequest, category: Category, effect: RemoteEffect, retry: Retry) -> bool:
+def in_doubt(frozen: Frozen, category: Category, effect: RemoteEffect, retry: Retry) -> bool:
     """Whether an ending leaves the change unsettled, so that a repeat has to be refused."""
     if not frozen.is_write or category is Category.PARTIAL:
         return False

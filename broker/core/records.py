@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from broker.contract.reasons import Category, Status
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core.frozen import FrozenRequest
+from broker.core.channels import Frozen
 from broker.core.gate import Permit
 from broker.core.identity import Caller
 from broker.core.ledger import Doubt
@@ -35,7 +35,7 @@ def requested(caller: Caller, *, body_digest: str, request_id: str | None) -> Js
     }
 
 
-def decided(decision: Allow | Ask | Deny, frozen: FrozenRequest, *, policy_digest: str) -> JsonObject:
+def decided(decision: Allow | Ask | Deny, frozen: Frozen, *, policy_digest: str) -> JsonObject:
     return {
         "decision": _word(decision),
         "rules": list(decision.rules),
@@ -65,10 +65,15 @@ def remote(scrubbed: Scrubbed, *, sent_body_bytes: int) -> JsonObject:
         "phase": scrubbed.phase.value,
         "fault": None if scrubbed.fault is None else scrubbed.fault.value,
         "status": scrubbed.status,
+        **({} if scrubbed.ssh is None else _ended(scrubbed.ssh)),
         "elapsed_ms": scrubbed.elapsed_ms,
         "sent_body_bytes": sent_body_bytes,
         "scrub_hits": scrubbed.hits,
     }
+
+
+def _ended(ssh: JsonObject) -> JsonObject:
+    return {name: ssh[name] for name in ("exit_status", "exit_signal", "stdout_bytes", "stderr_bytes", "marker")}
 
 
 def _word(decision: Allow | Ask | Deny) -> JsonValue:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from broker.contract.reasons import Category, RemoteEffect, Retry, VaultState
 from broker.contract.result import MESSAGE_LIMIT
-from broker.core.frozen import FrozenRequest
+from broker.core.channels import Frozen
 from broker.core.policy.model import Deny
 from broker.core.resolve import Invalid
 
@@ -148,7 +148,7 @@ def echoing() -> Refusal:
 # The policy.
 
 
-def denied(decision: Deny, request: FrozenRequest) -> Refusal:
+def denied(decision: Deny, request: Frozen) -> Refusal:
     why = (
         f"no rule of the policy names {request.operation} for this agent"
         if decision.code == "no_rule"

@@ -14,8 +14,9 @@ from broker.core.identity import INTERPRETERS, UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS
 from broker.core.policy.faults import Fault
 from broker.core.policy.match import first_mismatch, fits, may_match
-from broker.core.policy.model import Place, Policy, Rule, Service
+from broker.core.policy.model import Policy, Rule, Service
 from broker.core.policy.overview import Subject, sample_paths, subjects_of
+from broker.core.policy.place import Place
 from broker.policyfiles.files import PolicyError, PolicyFile
 from broker.policyfiles.load import load_policy
 

@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import grants, refusals
+from broker.core.channels import Frozen
 from broker.core.events import AuditEvent, EventName
-from broker.core.frozen import FrozenRequest
 from broker.core.grants import Circumstances, Grant
 from broker.core.identity import UNIDENTIFIED, Anchor, Caller, ProcessFacts, Span
 from broker.core.policy.model import Ask
@@ -157,7 +157,7 @@ class SessionRegistry:
     def within_rate(self, rules: tuple[str, ...], per_minute: int) -> bool:
         return self._rates.take(rules, per_minute)
 
-    def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
+    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> bool:
         session = self._by_id.get(under.session_id)
         if session is None:
             return False
@@ -167,7 +167,7 @@ class SessionRegistry:
                 return True
         return False
 
-    def make_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> None:
+    def make_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> None:
         session = self._by_id.get(under.session_id)
         if session is None:
             return

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from broker.core.gate import Permit
 from broker.core.outcome import Phase, RawOutcome
+from broker.core.ssh.frozen import FrozenSsh
 
 Happening: TypeAlias = Callable[[], None]
 
@@ -39,6 +40,6 @@ def _fine(permit: Permit) -> RawOutcome:
         headers=(("content-type", "application/json"), ("content-length", str(len(body)))),
         body=body,
         body_complete=True,
-        sent_bytes=len(permit.frozen.body),
+        sent_bytes=0 if isinstance(permit.frozen, FrozenSsh) else len(permit.frozen.body),
         elapsed_ms=12,
     )

@@ -9,7 +9,8 @@ from broker.contract.wire import JsonValue
 from broker.core.credential import BearerSecret, CredentialSecret
 from broker.core.frozen import Deadlines, FrozenRequest
 from broker.core.gate import Permit, Standing, recheck
-from broker.core.policy.model import Operation, Place, Service, Tls
+from broker.core.policy.model import Operation, Service, Tls
+from broker.core.policy.place import Place
 from broker.core.secret import Secret
 
 HERE = Place(file="test.toml", line=1)

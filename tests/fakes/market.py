@@ -7,7 +7,8 @@ from broker.contract.reasons import ApprovalRule, Effect
 from broker.contract.wire import JsonValue
 from broker.core.identity import UNIDENTIFIED, Caller, PeerFacts, ProcessFacts, Span, identify
 from broker.core.outcome import Fault, Phase, RawOutcome
-from broker.core.policy.model import AgentProgram, Operation, Place, Policy, ReadBack, Rule, Service
+from broker.core.policy.model import AgentProgram, Operation, Policy, ReadBack, Rule, Service
+from broker.core.policy.place import Place
 from broker.core.resolve import HttpAsk
 
 DIGEST = "sha256:" + "1a" * 32

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from broker.core import grants
-from broker.core.frozen import FrozenRequest
+from broker.core.channels import Frozen
 from broker.core.grants import Circumstances, Grant
 from broker.core.identity import Caller
 from broker.core.policy.model import Ask
@@ -80,7 +80,7 @@ class MemorySessions:
     def exe_unchanged(self, caller: Caller) -> bool:
         return caller.anchor.id not in self.changed
 
-    def use_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> bool:
+    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> bool:
         held = self.sessions[under.session_id]
         for grant in held.grants.values():
             if grants.covers(grant, ask, frozen, under):
@@ -88,7 +88,7 @@ class MemorySessions:
                 return True
         return False
 
-    def make_grant(self, ask: Ask, frozen: FrozenRequest, under: Circumstances) -> None:
+    def make_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> None:
         held = self.sessions[under.session_id]
         grant = grants.make(
             grant_id=f"gr_{len(held.grants) + 1}",

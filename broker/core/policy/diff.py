@@ -12,8 +12,9 @@ from broker.contract.wire import JsonValue
 from broker.core.effects import effect_word
 from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS, decide
-from broker.core.policy.model import Allow, Ask, Limits, Operation, Place, Policy, Service
+from broker.core.policy.model import Allow, Ask, Limits, Operation, Policy, Service
 from broker.core.policy.overview import Subject, relevant, sample_paths, subjects_of
+from broker.core.policy.place import Place
 
 LOOSENS, TIGHTENS, NEW_REACH = "loosens", "tightens", "new_reach"
 _ORDER = (LOOSENS, NEW_REACH, TIGHTENS)

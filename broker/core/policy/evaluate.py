@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from broker.contract.reasons import ApprovalRule
-from broker.core.frozen import FrozenRequest
+from broker.core.channels import Frozen
 from broker.core.identity import Caller
 from broker.core.policy.match import Facts, facts_of, first_mismatch
 from broker.core.policy.model import Allow, Ask, Decision, Deny, Limits, Policy, Rule, Service
@@ -16,10 +16,9 @@ STRICTNESS = {approval: rank for rank, approval in enumerate(ApprovalRule)}
 _NARROWEST_FIRST = ("operation", "service", "rule")
 
 
-def evaluate(policy: Policy, caller: Caller, frozen: FrozenRequest) -> Decision:
+def evaluate(policy: Policy, caller: Caller, frozen: Frozen) -> Decision:
     """What the policy says of this caller's frozen request."""
-    is_open = frozen.declared is not None or frozen.method in frozen.service.ad_hoc
-    return decide(policy, facts_of(caller.agent, frozen), frozen.service, is_open=is_open)
+    return decide(policy, facts_of(caller.agent, frozen), frozen.service, is_open=frozen.is_open)
 
 
 def decide(policy: Policy, facts: Facts, service: Service, *, is_open: bool) -> Decision:

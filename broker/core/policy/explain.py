@@ -2,14 +2,15 @@
 
 from broker.contract.reasons import ApprovalRule
 from broker.contract.wire import JsonValue
-from broker.core.frozen import FrozenRequest
+from broker.core.channels import Frozen
 from broker.core.identity import Caller
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.match import facts_of, first_mismatch
-from broker.core.policy.model import Allow, Ask, Decision, Deny, Place, Policy, Rule
+from broker.core.policy.model import Allow, Ask, Decision, Deny, Policy, Rule
+from broker.core.policy.place import Place
 
 
-def explain(policy: Policy, caller: Caller, frozen: FrozenRequest) -> dict[str, JsonValue]:
+def explain(policy: Policy, caller: Caller, frozen: Frozen) -> dict[str, JsonValue]:
     """The trace for one request. For humans: it names rules and files that an agent is not told of."""
     decision = evaluate(policy, caller, frozen)
     facts = facts_of(caller.agent, frozen)
@@ -23,9 +24,11 @@ def explain(policy: Policy, caller: Caller, frozen: FrozenRequest) -> dict[str, 
         "ad_hoc": list(frozen.service.ad_hoc),
         "effect": frozen.effect.value,
         "destructive": frozen.destructive,
-        "method": frozen.method,
-        "host": frozen.host,
-        "path": "/" + "/".join(facts.segments),
+        "method": facts.method,
+        "host": facts.host,
+        "user": facts.user or None,
+        "command": None if facts.command is None else facts.command.text,
+        "path": None if facts.segments is None else "/" + "/".join(facts.segments),
         "trace": [_step(rule, first_mismatch(rule, facts)) for rule in sorted(policy.rules, key=lambda rule: rule.id)],
     }
 

@@ -9,8 +9,13 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 
 from broker.contract.reasons import ApprovalRule, Effect
+from broker.core.channels import Frozen
 from broker.core.frozen import FrozenRequest
 from broker.core.policy.model import Rule
+from broker.core.ssh.commands import Command, command_fits
+from broker.core.ssh.frozen import Exec, FrozenSsh, Get, Put
+from broker.core.ssh.paths import remote_segments
+from broker.core.ssh.shell_words import split
 from broker.core.urls import segments_of
 
 FRESH = "\0"  # a segment that no pattern names
@@ -18,19 +23,50 @@ FRESH = "\0"  # a segment that no pattern names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What rules look at. `operation` is the local name, ad hoc the method; `segments` is the path below base_url."""
+    """What rules look at. `operation` is the local name, ad hoc the method or the kind of the action.
+
+    `segments` is the path below base_url, or the whole path of a file on a host; None where there is no path.
+    """
 
     agent: str
     service: str
     operation: str
     effect: Effect
     destructive: bool
-    method: str
+    method: str  # empty but for HTTP
     host: str
-    segments: tuple[str, ...]
+    address: str = ""  # of an SSH host, which rules may name as well
+    user: str = ""
+    segments: tuple[str, ...] | None
+    command: Command | None = None
 
 
-def facts_of(agent: str, frozen: FrozenRequest) -> Facts:
+def facts_of(agent: str, frozen: Frozen) -> Facts:
+    return _facts_of_ssh(agent, frozen) if isinstance(frozen, FrozenSsh) else _facts_of_http(agent, frozen)
+
+
+def _facts_of_ssh(agent: str, frozen: FrozenSsh) -> Facts:
+    action = frozen.action
+    return Facts(
+        agent=agent,
+        service=frozen.service.name,
+        operation=frozen.operation.removeprefix(f"{frozen.service.name}."),
+        effect=frozen.effect,
+        destructive=frozen.destructive,
+        method="",
+        host=frozen.host.name,
+        address=frozen.host.address,
+        user=frozen.host.user,
+        segments=remote_segments(action.path) if isinstance(action, Put | Get) else None,
+        command=command_of(action.command) if isinstance(action, Exec) else None,
+    )
+
+
+def command_of(command: bytes) -> Command:
+    return Command(text=command.decode("utf-8", "surrogateescape"), words=split(command))
+
+
+def _facts_of_http(agent: str, frozen: FrozenRequest) -> Facts:
     below = frozen.path.removeprefix(frozen.service.base_path)
     return Facts(
         agent=agent,
@@ -53,8 +89,8 @@ def first_mismatch(rule: Rule, facts: Facts) -> str | None:
 
 
 def may_match(rule: Rule, facts: Facts) -> bool:
-    """Whether the rule matches on everything but the path."""
-    return all(matches(rule, facts) for matcher, matches in MATCHERS if matcher != "paths")
+    """Whether the rule matches on everything but the path and the command."""
+    return all(matches(rule, facts) for matcher, matches in MATCHERS if matcher not in {"paths", "commands"})
 
 
 def fits(pattern: str, text: str) -> bool:
@@ -134,10 +170,19 @@ def _path(rule: Rule, facts: Facts) -> bool:
     """What restrains is compared without regard to case: many an upstream takes /Admin for /admin."""
     if not rule.paths:
         return True
+    if facts.segments is None:
+        return False
     if rule.approval in {ApprovalRule.DENY, ApprovalRule.PER_CALL}:
         folded = tuple(segment.casefold() for segment in facts.segments)
         return any(path_fits(pattern_segments(pattern.casefold()), folded) for pattern in rule.paths)
     return any(path_fits(pattern_segments(pattern), facts.segments) for pattern in rule.paths)
+
+
+def _command(rule: Rule, facts: Facts) -> bool:
+    if not rule.commands:
+        return True
+    command = facts.command
+    return command is not None and any(command_fits(one, command, shell=rule.shell) for one in rule.commands)
 
 
 MATCHERS: tuple[tuple[str, Callable[[Rule, Facts], bool]], ...] = (
@@ -148,5 +193,7 @@ MATCHERS: tuple[tuple[str, Callable[[Rule, Facts], bool]], ...] = (
     ("destructive", lambda rule, facts: rule.destructive is None or rule.destructive == facts.destructive),
     ("methods", lambda rule, facts: not rule.methods or facts.method in rule.methods),
     ("paths", _path),
-    ("hosts", lambda rule, facts: _any_fits(rule.hosts, facts.host)),
+    ("hosts", lambda rule, facts: _any_fits(rule.hosts, facts.host) or _any_fits(rule.hosts, facts.address)),
+    ("users", lambda rule, facts: _any_fits(rule.users, facts.user)),
+    ("commands", _command),
 )

@@ -5,23 +5,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from typing_extensions import override
-
 from broker.contract.reasons import ApprovalRule, Category, Effect, RemoteEffect, Retry, WarningCode
 from broker.contract.wire import JsonObject
+from broker.core.policy.place import Place
 from broker.core.predicate import Predicate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where in the policy something stands: file name within the policy directory, and line."""
-
-    file: str
-    line: int
-
-    @override
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+from broker.core.ssh.model import SshSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +38,9 @@ class Rule:
     methods: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    shell: bool = False  # `commands` may hold shell syntax, and then match letter for letter
     max_uses: int = 200
     max_age_s: int = 3600
     per: str = "rule"  # rule | operation | service
@@ -181,7 +172,12 @@ class Service:
     ad_hoc: tuple[str, ...] = ()
     tls: Tls = field(default_factory=Tls)
     operations: Mapping[str, Operation] = field(default_factory=lambda: MappingProxyType({}))
+    ssh: SshSettings | None = None  # set for a service of kind "ssh", whose operations stand there
     place: Place
+
+    def bound_as(self, url: str) -> str:
+        """What a credential would have to be bound to, as far as the policy itself names it."""
+        return self.base_url if self.ssh is None else url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

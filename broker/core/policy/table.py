@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from broker.core.policy.faults import Fault
 from broker.core.policy.keys import UNSUPPORTED
-from broker.core.policy.model import Place
+from broker.core.policy.place import Place
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
 Member = TypeVar("Member", bound=Enum)

@@ -15,6 +15,7 @@ from broker.core.ssh.model import MarkerMode, SshHost, SshOperation
 MAX_COMMAND_BYTES = 24_576
 MAX_STDIN_BYTES = 262_144
 MAX_TRANSFER_BYTES = 16_777_216
+SUMMARY_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,25 @@ class LookUp:
 SshAction: TypeAlias = Exec | Put | Get | LookUp
 
 
+def described(action: SshAction) -> str:
+    """The action in words: a command as it stands, a transfer by its path. A screen is shown it neutralised."""
+    match action:
+        case Exec(command=command):
+            return command.decode("utf-8", "backslashreplace")
+        case Put(path=path, content=content):
+            return f"put {path} ({len(content)} bytes)"
+        case Get(path=path):
+            return f"get {path}"
+        case LookUp(operation_id=operation_id):
+            return f"look up {operation_id}"
+
+
+def url_of(host: SshHost) -> str:
+    """The address in the form of a credential's binding."""
+    address = f"[{host.address}]" if ":" in host.address else host.address
+    return f"ssh://{host.user}@{address}:{host.port}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenSsh:
     """One action on one host, less the credential. `operation` is `service.name`, ad hoc `service.exec`."""
@@ -116,6 +136,38 @@ class FrozenSsh:
     @property
     def is_write(self) -> bool:
         return self.effect is not Effect.READ
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the service lets it be asked for at all."""
+        settings = self.service.ssh
+        return self.declared is not None or (settings is not None and settings.ad_hoc)
+
+    @property
+    def subject(self) -> str:
+        """What is done, where the operation has no words for it."""
+        return described(self.action)
+
+    @property
+    def summary(self) -> str:
+        """One line for lists: who, where, and how it begins."""
+        text = described(self.action)
+        shown = text if len(text) <= SUMMARY_CHARACTERS else f"{text[:SUMMARY_CHARACTERS]}… +{len(text)}"
+        return f"{self.host.user}@{self.host.name}: {shown}"
+
+    @property
+    def target(self) -> str:
+        """One line for lists of cards."""
+        return self.summary
+
+    @property
+    def bound_urls(self) -> tuple[str, ...]:
+        """Where the credential is shown; a binding has to cover each."""
+        return tuple(url_of(host) for host in (*self.host.jump, self.host))
+
+    @property
+    def total_s(self) -> float:
+        return self.deadlines.total_s
 
     def to_json(self) -> dict[str, JsonValue]:
         """The canonical description that the digest covers."""

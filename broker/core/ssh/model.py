@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
-from broker.core.policy.model import Place
+from broker.core.policy.place import Place
 from broker.core.predicate import Predicate
 
 SSH_PORT = 22

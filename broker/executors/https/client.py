@@ -67,15 +67,18 @@ class HttpsExecutor:
 
     async def execute(self, permit: Permit) -> RawOutcome:
         """Never raises but for cancellation, which closes the connection."""
-        attempt = Attempt(permit.frozen.deadlines)
-        total = asyncio.timeout(permit.frozen.deadlines.total_s)
+        frozen = permit.frozen
+        if not isinstance(frozen, FrozenRequest):
+            raise TypeError("the permit is for another channel")
+        attempt = Attempt(frozen.deadlines)
+        total = asyncio.timeout(frozen.deadlines.total_s)
         watch = asyncio.timeout(None)
         try:
-            key = self._pool_key(permit)
+            key = self._pool_key(frozen, permit.credential_version)
             attempt.secret = self._secret(permit)
             async with self._pools.lease(key) as session, total, watch:
                 attempt.watch_by(watch)
-                await self._exchange(session, permit.frozen, attempt)
+                await self._exchange(session, frozen, attempt)
         except TimeoutError as cause:
             if total.expired():
                 return attempt.outcome(Fault.TOTAL_TIMEOUT)
@@ -132,9 +135,8 @@ class HttpsExecutor:
             raise ExecutorError("the permit names no version of the service's credential")
         return self._secrets.secret_of(name, permit.credential_version)
 
-    def _pool_key(self, permit: Permit) -> PoolKey:
+    def _pool_key(self, frozen: FrozenRequest, credential_version: int | None) -> PoolKey:
         """Raises AddressRefusedError where the host can't lead anywhere allowed."""
-        frozen = permit.frozen
         service = frozen.service
         destination = Destination(
             scheme=_url(frozen).scheme, host=frozen.host, port=frozen.port, named=frozen.host == service.host
@@ -144,7 +146,7 @@ class HttpsExecutor:
         return PoolKey(
             destination=destination,
             credential=service.credential,
-            credential_version=permit.credential_version,
+            credential_version=credential_version,
             tls=service.tls,
         )
 

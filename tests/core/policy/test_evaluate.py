@@ -11,7 +11,8 @@ from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.frozen import FrozenRequest
 from broker.core.policy.evaluate import STRICTNESS, decide, evaluate
 from broker.core.policy.match import Facts
-from broker.core.policy.model import Allow, Ask, Decision, Deny, Limits, Place, Policy, Rule
+from broker.core.policy.model import Allow, Ask, Decision, Deny, Limits, Policy, Rule
+from broker.core.policy.place import Place
 from broker.core.resolve import HttpAsk, resolve
 from tests.fakes.policies import SHOP, caller_named, policy_of
 

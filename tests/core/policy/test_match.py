@@ -17,7 +17,8 @@ from broker.core.policy.match import (
     path_fits,
     pattern_segments,
 )
-from broker.core.policy.model import Place, Rule
+from broker.core.policy.model import Rule
+from broker.core.policy.place import Place
 from broker.core.resolve import HttpAsk, resolve
 from tests.fakes.policies import SHOP, policy_of
 

@@ -1,0 +1,47 @@
+"""Patterns over remote commands: token by token, `*` is one token, a last `**` any number of them.
+
+A command with shell syntax has no tokens that could be relied on. It fits a pattern only where the rule says so, and
+then as a whole, letter for letter.
+"""
+
+from dataclasses import dataclass
+
+ONE, REST = "*", "**"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command as rules look at it. `words` is None where it holds shell syntax."""
+
+    text: str
+    words: tuple[str, ...] | None
+
+
+def tokens_of(pattern: str) -> tuple[str, ...]:
+    return tuple(pattern.split())
+
+
+def fault_of_pattern(pattern: str) -> str | None:
+    """What is wrong with a pattern of words; None where it is one."""
+    tokens = tokens_of(pattern)
+    if not tokens:
+        return "it names no word"
+    if REST in tokens[:-1]:
+        return "** stands at the end alone"
+    if any("*" in token and token not in {ONE, REST} for token in tokens):
+        return "* stands for a whole word"
+    return None if tokens[0] not in {ONE, REST} else "the first word is spelled out"
+
+
+def command_fits(pattern: str, command: Command, *, shell: bool) -> bool:
+    """`shell` is the rule's own word that it means commands with shell syntax."""
+    if command.words is None:
+        return shell and pattern == command.text
+    return words_fit(tokens_of(pattern), command.words)
+
+
+def words_fit(tokens: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    if tokens[-1:] == (REST,):
+        tokens = tokens[:-1]
+        words = words[: len(tokens)] if len(words) >= len(tokens) else words
+    return len(tokens) == len(words) and all(token in {ONE, word} for token, word in zip(tokens, words, strict=True))
