@@ -9,6 +9,7 @@ import re
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
+ENCRYPTED = frozenset({"https", "ssh"})
 PRIVATE_SUFFIXES = (".local", ".internal", ".lan", ".home.arpa")
 
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -34,9 +35,9 @@ def may_dial(address: str, *, host: str, scheme: str, named: bool) -> bool:
 
 
 def reach(*, host: str, scheme: str, named: bool) -> frozenset[Zone]:
-    """The zones that a host may lead to. Plain http leads to loopback and nowhere else."""
+    """The zones that a host may lead to. What is not encrypted leads to loopback and nowhere else."""
     zones = _zones_of_host(host, named=named)
-    if scheme != "https":
+    if scheme not in ENCRYPTED:
         zones &= {Zone.LOOPBACK}
     return zones
 

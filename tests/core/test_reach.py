@@ -111,3 +111,9 @@ def test_no_name_on_the_public_net_leads_to_an_address_that_python_calls_local(
     if may_dial(str(address), host="api.example.com", scheme="https", named=True):
         local = (address.is_loopback, address.is_link_local, address.is_multicast, address.is_unspecified)
         assert not any(local)
+
+
+def test_ssh_leads_where_https_does_and_plain_text_to_loopback_alone() -> None:
+    assert may_dial("10.0.0.1", host="10.0.0.1", scheme="ssh", named=True)
+    assert not may_dial("10.0.0.1", host="10.0.0.1", scheme="http", named=True)
+    assert not may_dial("169.254.169.254", host="169.254.169.254", scheme="ssh", named=True)

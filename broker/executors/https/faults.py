@@ -10,6 +10,16 @@ from typing import Final
 import aiohttp
 
 from broker.core.outcome import Fault
+from broker.executors.addresses import AddressRefusedError
+
+__all__ = [
+    "AddressRefusedError",
+    "AttemptLostError",
+    "ContentFaultError",
+    "ExecutorError",
+    "PinMismatchError",
+    "fault_of",
+]
 
 CERT_EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 CERT_NOT_YET_VALID: Final = 9  # X509_V_ERR_CERT_NOT_YET_VALID
@@ -18,13 +28,6 @@ NAME_MISMATCHES: Final = frozenset({62, 63, 64})  # X509_V_ERR_HOSTNAME_, EMAIL_
 
 class ExecutorError(Exception):
     """The executor can't work as it is built or called. The message says what to change; it holds no secret."""
-
-
-class AddressRefusedError(OSError):
-    """A host led to an address that may not be dialled. Nothing was sent."""
-
-    def __init__(self) -> None:
-        super().__init__(errno.EACCES, "an address that may not be dialled")
 
 
 class PinMismatchError(aiohttp.ClientError):

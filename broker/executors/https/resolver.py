@@ -4,51 +4,15 @@ A name is resolved once per connection; if any of its addresses may not be diall
 at each address once more as its socket is made, literal addresses included, so nothing unchecked is dialled.
 """
 
-import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from typing_extensions import override
 
-from broker.core.reach import may_dial
-from broker.executors.https.faults import AddressRefusedError
+from broker.executors.addresses import AddressRefusedError, Destination, Lookup, SystemLookup, checked_addresses
 
-LOOKUP_THREADS = 4
-
-Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-
-
-class SystemLookup:
-    """The system's resolver in a few threads of its own, so that a dead name server holds up nothing else."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=LOOKUP_THREADS, thread_name_prefix="lookup")
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        find = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, find)
-        return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    """The one host that a pool may dial, and under which scheme."""
-
-    scheme: str
-    host: str
-    port: int
-    named: bool
-
-    def allows(self, address: str) -> bool:
-        return may_dial(address, host=self.host, scheme=self.scheme, named=self.named)
+__all__ = ["CheckedResolver", "Destination", "Lookup", "SystemLookup", "checked_socket"]
 
 
 class CheckedResolver(AbstractResolver):
@@ -64,11 +28,7 @@ class CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         if host != self._destination.host:
             raise AddressRefusedError
-        addresses = await self._lookup(host, port)
-        if not addresses:
-            raise OSError("the name has no address")
-        if not all(self._destination.allows(address) for address in addresses):
-            raise AddressRefusedError
+        addresses = await checked_addresses(self._destination, self._lookup)
         return [_result(host, address, port) for address in addresses]
 
     @override
