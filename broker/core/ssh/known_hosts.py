@@ -88,7 +88,7 @@ def blob_of(public: str) -> bytes:
         raise KnownHostsError("a public key is its type and its base64")
     try:
         blob = base64.b64decode(fields[1], validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one, and what is not ASCII is another
         raise KnownHostsError("a public key's base64 can't be read") from None
     if algorithm_of(blob) != fields[0]:
         raise KnownHostsError("a public key is of another type than its line says")
@@ -144,7 +144,7 @@ def _lines(text: str) -> Iterator[Line]:
             raise KnownHostsError(f"known_hosts, line {number}: {marker[:20]} is none of {', '.join(_MARKERS)}")
         if len(fields) < 3:
             raise KnownHostsError(f"known_hosts, line {number}: not names, key type and key")
-        if fields[1].isdigit():  # a key of version 1 of the protocol, which nothing speaks any more
+        if fields[1].isdecimal():  # a key of version 1 of the protocol, which nothing speaks any more
             continue
         try:
             yield Line(marker=marker, names=fields[0], blob=blob_of(f"{fields[1]} {fields[2]}"))
