@@ -27,7 +27,7 @@ class Proven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unendorsed:
-    """The EPOCH record that nobody endorsed, and from which on nothing is proven until the root endorses a later one."""
+    """The EPOCH record that nobody endorsed, from which on nothing is proven until the root endorses a later one."""
 
     seq: int
     segment: int

@@ -7,7 +7,6 @@ torn tail (altered, truncated, forged, another log) is never repaired here: it i
 import hashlib
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,16 +36,21 @@ class FoundEnd:
     recovery: Recovery | None
 
 
-def find_end(directory: Path, identity: LogIdentity, anchor: Anchor | None, *, gaps_allowed: bool = False) -> FoundEnd:
-    """Examine the last file, cut a torn tail. Raises AuditError and OSError."""
+def find_end(directory: Path, identity: LogIdentity, anchor: Anchor | None, *, may_drop: bool = True) -> FoundEnd:
+    """Examine the last file alone, cut a torn tail. Raises AuditError and OSError.
+
+    `may_drop`: the last file may be taken away where its first group never became whole.
+    """
     segments = segments_of(directory)
-    _refuse_gaps(segments, allowed=gaps_allowed)
     examination = examine(segments[-1], identity, anchor)
-    if len(segments) > 1 and _holds_nothing(examination):
+    if len(segments) > 1 and _holds_nothing(examination) and may_drop:
         _drop_unbegun(segments[-1], anchor)
         segments = segments[:-1]
         examination = examine(segments[-1], identity, anchor)
     last = segments[-1]
+    if examination.lineage is None:
+        text = f"{last.name} does not begin with the SEGMENT record of this file of this log"
+        raise AuditError(f"{text}; run `doorward audit verify`", verdict=VerdictName.ALTERED)
     if _is_torn(examination):
         proven = _proven(examination, last)
         _hold_against_anchor(examination, proven, anchor, directory)
@@ -82,12 +86,6 @@ def segments_of(directory: Path) -> tuple[Path, ...]:
     if not layout.segments:
         raise AuditError(f"{directory} holds no log; restore it", verdict=VerdictName.EMPTY_OR_MISSING)
     return layout.segments
-
-
-def _refuse_gaps(segments: Sequence[Path], *, allowed: bool) -> None:
-    for due, path in enumerate(segments, start=1):
-        if number_of(path) != due and not allowed:
-            raise AuditError(f"{segment_name(due)} is missing; restore it", verdict=VerdictName.GAP)
 
 
 def examine(path: Path, identity: LogIdentity, anchor: Anchor | None) -> Examination:

@@ -47,19 +47,20 @@ def find_end_for_takeover(
         if fault.verdict is not VerdictName.EMPTY_OR_MISSING or known is None:
             raise
         return FoundEnd(end=_behind_nothing(known, held), endorsed=True, recovery=None)
+    begun = known is not None and known.segment >= (number_of(files[-1]) or 0)
     try:
-        return find_end(directory, identity, None, gaps_allowed=True)
+        return find_end(directory, identity, None, may_drop=not begun and not _remains(files[-1], 0).committed)
     except AuditError as fault:
         if fault.verdict is None:
             raise
-    last = files[-1]
+    last = segments_of(directory)[-1]
     examination = examine(last, identity, None)
     signed = None if examination.lineage is None else examination.lineage.signed
     broken_at = 0 if examination.finding is None else examination.finding.offset
     remains = _remains(last, broken_at)
     if signed is not None and not remains.committed and last.lstat().st_size - signed.offset <= MAX_SEGMENT_BYTES:
         set_aside(last, signed.offset)
-        return find_end(directory, identity, None, gaps_allowed=True)
+        return find_end(directory, identity, None, may_drop=False)
     end = _behind(last, examination, remains, identity, known, held)
     return FoundEnd(end=end, endorsed=True, recovery=None)
 

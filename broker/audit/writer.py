@@ -68,7 +68,7 @@ class AuditWriter:
         limits: WriterLimits | None = None,
         seeds: MakeSeedHome | None = None,
     ) -> Self:
-        """Lock the log, check its end, cut a torn tail, begin an epoch. Seeds live in `paths.seeds`, or as `seeds` says.
+        """Lock the log, check its end, cut a torn tail, begin an epoch. Seeds live in `paths.seeds` or as `seeds` says.
 
         Raises AuditError. A log that is not as it was left raises nothing: the writer is `suspended`. A lost seed
         doesn't either: the writer is not `endorsed`.

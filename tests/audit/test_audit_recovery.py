@@ -229,10 +229,10 @@ def test_an_empty_directory_keeps_the_writer_out(log: SmallLog) -> None:
     expect(log, VerdictName.EMPTY_OR_MISSING)
 
 
-def test_a_missing_segment_keeps_the_writer_out(log: SmallLog) -> None:
+def test_a_segment_under_another_number_keeps_the_writer_out(log: SmallLog) -> None:
     log.segments()[0].rename(log.directory / "00000002.seg")
 
-    expect(log, VerdictName.GAP)
+    expect(log, VerdictName.ALTERED)
 
 
 def test_a_later_segment_that_is_not_ours_keeps_the_writer_out(log: SmallLog) -> None:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from broker.audit.create import LogSecrets, create_log
 from broker.audit.disk import Disk, LocalDisk
 from broker.audit.ladder import in_file
@@ -104,6 +106,10 @@ class SmallLog:
     @property
     def anchor(self) -> Anchor:
         return Anchor.load(self.paths.anchor)
+
+    def root(self, message: bytes) -> bytes:
+        """The vault's root key, as an unlocked vault lends it."""
+        return Ed25519PrivateKey.from_private_bytes(self.secrets.root_seed.reveal()).sign(message)
 
     def open(self, *, limits: WriterLimits = SMALL, disk: Disk | None = None) -> AuditWriter:
         return AuditWriter.open(self.paths, clock=self.clock, disk=disk, limits=limits)
