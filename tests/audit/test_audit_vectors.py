@@ -3,50 +3,56 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from broker.audit.payload import unpack_epoch
-from broker.audit.pin import Anchor, Pin
+from broker.audit.pin import Pin
 from broker.audit.reader import read_events
 from broker.audit.seal import open_opening
+from broker.audit.verdict import Rung, VerdictName
 from broker.core.secret import Secret
 from tests.fakes.forger import EPOCH, EVENT, records_of
-from tests.vectors.audit.edits import apply_edits, judge
+from tests.vectors.audit.edits import answer, apply_edits, knowledge_of
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "audit"
 CASES = json.loads((VECTORS / "cases.json").read_text())
+KNOWLEDGE = json.loads((VECTORS / "knowledge.json").read_text())
 PRIMITIVES = json.loads((VECTORS / "primitives.json").read_text())
 AUDIT_SK = bytes.fromhex(json.loads((VECTORS / "keys.json").read_text())["audit_sk"])
-PIN = Pin.load(VECTORS / "pin.json")
-RECORDS = [record for path in sorted((VECTORS / "log").glob("*.seg")) for record in records_of(path)]
+WHOLE = VECTORS / "logs" / "whole"
+PIN = Pin.load(WHOLE / "pin.json")
+RECORDS = [record for path in sorted((WHOLE / "audit").glob("*.seg")) for record in records_of(path)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_each_case_has_the_verdict_that_was_set_down(case: dict[str, object], tmp_path: Path) -> None:
-    edits = case["edits"]
-    assert isinstance(edits, list)
-    target = apply_edits(VECTORS / "log", tmp_path / "audit", edits)
+def test_each_case_has_the_verdicts_that_were_set_down(case: dict[str, Any], tmp_path: Path) -> None:
+    target = apply_edits(case["log"], tmp_path / "audit", case["edits"])
+    told = {kind: answer(target, known) for kind, known in knowledge_of(case["log"]).items()}
 
-    assert case["anchored"] == judge(target, PIN, Anchor.load(VECTORS / "anchor.json"))
-    assert case["alone"] == judge(target, PIN, None)
+    assert case["answers"] == told
+
+
+@pytest.mark.parametrize("case", KNOWLEDGE, ids=lambda case: case["name"])
+def test_what_is_known_outside_is_weighed_as_was_set_down(case: dict[str, Any]) -> None:
+    assert case["answer"] == answer(VECTORS / "logs" / case["log"] / "audit", case["knowledge"])
 
 
 def test_the_cases_reach_every_verdict_that_a_changed_log_can_have() -> None:
-    reached = {case[how]["verdict"] for case in CASES for how in ("anchored", "alone")}
+    assert set(VerdictName) == {told["verdict"] for case in CASES for told in case["answers"].values()}
 
-    assert {"WRONG_LOG", "ROLLBACK", "EMPTY_OR_MISSING"} == {
-        "OK", "OK_UNANCHORED", "TORN_TAIL", "TORN_OR_TAMPERED", "TRUNCATED", "ALTERED", "REORDERED", "GAP",
-        "FORGED_SIGNATURE", "ROLLBACK", "WRONG_LOG", "EMPTY_OR_MISSING", "UNREADABLE",
-    } - reached  # fmt: skip
+
+def test_every_rung_is_reached_by_some_knowledge() -> None:
+    assert set(Rung) == {case["answer"]["rung"] for case in KNOWLEDGE}
 
 
 def test_the_events_open_as_they_were_set_down() -> None:
     expected = json.loads((VECTORS / "events.json").read_text())
 
-    assert expected == [{"seq": seq, "event": event} for seq, event in read_events(VECTORS / "log", Secret(AUDIT_SK))]
+    assert expected == [{"seq": seq, "event": event} for seq, event in read_events(WHOLE / "audit", Secret(AUDIT_SK))]
 
 
 def test_the_genesis_hash_is_the_one_set_down_and_begins_the_chain() -> None:

@@ -47,10 +47,13 @@ class Raw:
 
 
 def records_of(path: Path) -> list[Raw]:
+    """The whole records of a file; what is torn at its end is none."""
     content, at, found = path.read_bytes(), 0, []
-    while at < len(content):
+    while at + HEADER.size <= len(content):
         body, kind, _, _, epoch, seq = HEADER.unpack_from(content, at)
         end = at + 4 + body
+        if end + 32 > len(content):
+            break
         found.append(Raw(path, at, kind, epoch, seq, content[at + 20 : end], content[end : end + 32]))
         at = end + 32
     return found

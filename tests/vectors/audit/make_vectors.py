@@ -1,131 +1,121 @@
-"""Makes the vectors of the audit format anew: a small log, its keys, its events, and changed copies with verdicts.
+"""Makes the vectors of the audit format anew: small logs, what is known of them outside, changed copies, and answers.
 
-    python -m tests.vectors.audit.make_vectors
+    python -m tests.vectors.audit.make_vectors [--answers]
 
-Run it only when the format changes, which means a new version of it: keys and records are random each time.
-All keys here are made for these vectors and guard nothing.
+Keys and records are random each time: run it only when the format changes. With --answers the logs stay as they are,
+and the changes and what the verifier says of them are set down anew. All keys here guard nothing.
 """
 
 import hashlib
 import json
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from broker.audit.limits import WriterLimits
 from broker.audit.payload import commit_message, unpack_epoch, unpack_segment
-from broker.audit.pin import Anchor, Pin
 from broker.audit.reader import read_events
-from broker.audit.seal import EpochReason, open_opening
+from broker.audit.seal import open_opening
 from broker.contract.wire import JsonObject, JsonValue
-from tests.fakes.forger import CHECKPOINT, COMMIT, END, EPOCH, EVENT, RECOVERY, SEGMENT, Forger, Raw, records_of
-from tests.fakes.logs import SmallLog, new_log, write_events
-from tests.vectors.audit.edits import apply_edits, judge
-
-HERE = Path(__file__).resolve().parent
-LIMITS = WriterLimits(segment_bytes=2200, epoch_events=6, min_free_bytes=0, reserve_bytes=1024)
-
-Edit = dict[str, JsonValue]
+from tests.fakes.forger import COMMIT, EPOCH, EVENT, Raw, records_of
+from tests.fakes.logs import SmallLog
+from tests.vectors.audit.changes import Edit, by_a_stranger, edits, in_a_stretch, rehashed
+from tests.vectors.audit.edits import HERE, LOGS, answer, apply_edits, knowledge_of
+from tests.vectors.audit.scenes import SCENES, Scene
 
 
-def build(log: SmallLog) -> None:
-    """Every record type, three segments, a recovered tear, a lock, and one epoch cut short by a crash."""
-    with log.writer(limits=LIMITS) as writer:
-        write_events(writer, 3)
-    last = log.segments()[-1]
-    last.write_bytes(last.read_bytes() + bytes.fromhex("000001600300"))
-    writer = log.open(limits=LIMITS)
-    write_events(writer, 4, first=3)
-    writer.new_epoch_blocking(EpochReason.LOCK)
-    for number in range(7, 10):
-        write_events(writer, 1, first=number)
-    copy = Path(shutil.copytree(log.base, log.base.with_name("kept")))
-    writer.close()
-    shutil.rmtree(log.base)
-    copy.rename(log.base)
+def keep(name: str, scene: Scene) -> None:
+    """The log as it was left, and what is known of it outside; some of that is not true."""
+    log, place = scene.log, LOGS / name
+    shutil.copytree(log.directory, place / "audit")
+    (place / "audit" / "reserve").unlink(missing_ok=True)
+    shutil.copy(log.paths.pin, place / "pin.json")
+    anchor, notes = log.anchor, scene.notes
+    files = {
+        "anchor.json": anchor.pack(),
+        "older.json": scene.older.pack(),
+        "ahead.json": replace(anchor, seq=anchor.seq + 5, head="11" * 32).pack(),
+        "rewritten.json": replace(scene.older, head="22" * 32).pack(),
+        "checkpoints.txt": b"\n".join(notes),
+        "first-checkpoint.txt": notes[0],
+        "checkpoint-ahead.txt": _other_line(notes[-1], 1, b"%d" % (anchor.seq + 50)),
+        "checkpoint-other-root.txt": _other_line(notes[0], 2, b"A" * 43 + b"="),
+        "checkpoint-unsigned.txt": notes[0].replace("— ".encode(), "— elsewhere/".encode()),
+        "checkpoint-false.txt": notes[0][:-6] + (b"AAAA" if notes[0][-6:-2] != b"AAAA" else b"BBBB") + notes[0][-2:],
+        "not-a-checkpoint.txt": notes[0] + b"\n\n",
+    }
+    for file, content in files.items():
+        (place / file).write_bytes(content)
 
 
-def edits(records: list[Raw]) -> Iterator[tuple[str, list[Edit]]]:
-    """What is done to a copy, in a form that any program can apply."""
-    last = records[-1]
-    names = {SEGMENT: "segment", EPOCH: "epoch", EVENT: "event", COMMIT: "commit", CHECKPOINT: "checkpoint"}
-    names |= {RECOVERY: "recovery", END: "end"}
-    for kind, name in names.items():
-        record = [record for record in records if record.kind == kind][:2][-1]
-        for field, at in {"length": 3, "type": 4, "flags": 5, "reserved": 6, "epoch": 11, "seq": 19}.items():
-            yield f"{name}: {field} bit flipped", [flip(record, at)]
-        yield f"{name}: payload bit flipped", [flip(record, 20)]
-        yield f"{name}: hash bit flipped", [flip(record, record.size - 1)]
-    event, commit = (next(record for record in records if record.kind == kind and record.seq > 8) for kind in (3, 4))
-    yield "untouched", []
-    yield "event deleted", [splice(event, event.offset, event.end, b"")]
-    yield "event repeated", [splice(event, event.offset, event.offset, content(event))]
-    yield "event and commit exchanged", [splice(event, event.offset, commit.end, content(commit) + content(event))]
-    yield "last commit: signature bit flipped", [flip(last, 20)]
-    yield "last commit cut off", [splice(last, last.offset, last.end, b"")]
-    yield "cut inside the last commit", [splice(last, last.offset + 30, last.end, b"")]
-    before = [record for record in records if record.kind == COMMIT and record.file == last.file][-2]
-    yield "cut at the commit before", [splice(last, before.end, last.end, b"")]
-    due = replace(last, kind=EVENT, seq=last.seq + 1, payload=bytes(80)).header()
-    yield "beginning of the due record at the end", [splice(last, last.end, last.end, due + b"sealed")]
-    yield "zeros at the end", [splice(last, last.end, last.end, bytes(100))]
-    yield "garbage at the end", [splice(last, last.end, last.end, b"garbage")]
-    unsigned = due + bytes(80)
-    chained = unsigned + hashlib.sha256(last.hash + unsigned).digest()
-    yield "event without a commit at the end", [splice(last, last.end, last.end, chained)]
-    front = replace(last, seq=last.seq + 2).header() + bytes(64)
-    forged = front + hashlib.sha256(chained[-32:] + front).digest()
-    yield "event and forged commit at the end", [splice(last, last.end, last.end, chained + forged)]
-    yield "length of 0xffffffff", [splice(event, event.offset, event.offset + 4, b"\xff" * 4)]
-    yield "first segment removed", [{"op": "remove", "file": "00000001.seg"}]
-    yield "middle segment removed", [{"op": "remove", "file": "00000002.seg"}]
-    yield "last segment removed", [{"op": "remove", "file": last.file.name}]
-    yield "segments exchanged", [{"op": "exchange", "file": "00000001.seg", "with": "00000002.seg"}]
-    yield "last segment emptied", [splice(last, 0, last.end, b"")]
-    yield "first segment emptied", [{"op": "splice", "file": "00000001.seg", "start": 0, "end": 1 << 30, "hex": ""}]
-    yield "foreign file", [{"op": "splice", "file": "note.txt", "start": 0, "end": 0, "hex": "68656c6c6f"}]
+def _other_line(note: bytes, number: int, fresh: bytes) -> bytes:
+    lines = note.split(b"\n")
+    return b"\n".join([*lines[:number], fresh, *lines[number + 1 :]])
 
 
-def rehashed(log: SmallLog, records: list[Raw]) -> Iterator[tuple[str, list[Edit]]]:
-    """Changes after which every hash was made anew, as somebody without a key can do."""
-    events = [record for record in records if record.kind == EVENT]
-    checkpoint = [record for record in records if record.kind == CHECKPOINT][-1]
-    victims = {"event in an old epoch": events[4], "event in the last epoch": events[-1], "checkpoint": checkpoint}
-    for name, victim in victims.items():
+def records_in(log: str) -> list[Raw]:
+    """Up to a torn tail."""
+    return [record for path in sorted((LOGS / log / "audit").glob("*.seg")) for record in records_of(path)]
+
+
+def changes() -> Iterator[tuple[str, str, Sequence[Edit]]]:
+    """Log, name, edits."""
+    whole = records_in("whole")
+    for make in (edits(whole), rehashed("whole"), by_a_stranger("whole")):
+        yield from (("whole", name, steps) for name, steps in make)
+    for log in ("unendorsed", "endorsed-again"):
+        yield from ((log, name, steps) for name, steps in in_a_stretch(log, records_in(log)))
+    for log in SCENES:
+        yield log, "as it was left", []
+
+
+def cases() -> Iterator[JsonObject]:
+    for log, name, steps in changes():
         with tempfile.TemporaryDirectory() as place:
-            forger = Forger(log.directory, Path(place) / "copy", pin=log.pin, anchor=log.anchor)
-            forger.rechain(spoiling(victim.seq))
-            whole = {path.name: path.read_bytes().hex() for path in forger.files}
-        yield (
-            f"{name} changed, all hashed anew",
-            [{"op": "splice", "file": file, "start": 0, "end": 1 << 30, "hex": fresh} for file, fresh in whole.items()],
-        )
+            target = apply_edits(log, Path(place) / "audit", steps)
+            answers = {kind: answer(target, known) for kind, known in knowledge_of(log).items()}
+        yield {"name": f"{log}: {name}", "log": log, "edits": list(steps), "answers": answers}
 
 
-def spoiling(seq: int) -> Callable[[Raw], Raw]:
-    """Change the last bit of that record's payload."""
+def known() -> Iterator[JsonObject]:
+    """Untouched logs against all kinds of knowledge, true and false."""
 
-    def change(record: Raw) -> Raw:
-        payload = record.payload[:-1] + bytes([record.payload[-1] ^ 1])
-        return replace(record, payload=payload) if record.seq == seq else record
+    def held(log: str, **rungs: str) -> list[JsonValue]:
+        return [{"rung": rung, "file": f"{log}/{file}.json"} for rung, file in rungs.items()]
 
-    return change
-
-
-def flip(record: Raw, at: int) -> Edit:
-    return {"op": "flip", "file": record.file.name, "offset": record.offset + at, "mask": 1}
-
-
-def splice(record: Raw, start: int, end: int, fresh: bytes) -> Edit:
-    return {"op": "splice", "file": record.file.name, "start": start, "end": end, "hex": fresh.hex()}
-
-
-def content(record: Raw) -> bytes:
-    return record.file.read_bytes()[record.offset : record.end]
+    for log in ("whole", "endorsed-again", "taken-over", "torn", "unendorsed"):
+        other = "two-segments"
+        kinds: dict[str, tuple[str, list[JsonValue], str | None]] = {
+            "one rung behind another": (log, held(log, file="anchor", vault="older"), None),
+            "only an older anchor": (log, held(log, keyring="older"), None),
+            "the same anchor at two rungs": (log, held(log, file="anchor", keyring="anchor"), None),
+            "all rungs": (log, held(log, file="anchor", keyring="older", vault="older"), "checkpoints"),
+            "an anchor outside": (log, held(log, outside="older"), None),
+            "an anchor of another log": (log, held(log, file="anchor") + held(other, vault="anchor"), None),
+            "an anchor ahead": (log, held(log, file="anchor", vault="ahead"), None),
+            "an older anchor contradicts": (log, held(log, file="anchor", vault="rewritten"), None),
+            "two anchors contradict": (log, held(log, file="rewritten", vault="rewritten"), None),
+            "a contradiction and one ahead": (log, held(log, file="ahead", vault="rewritten"), None),
+            "a pin of another log": (other, held(log, file="anchor"), None),
+            "the first checkpoint": (log, [], "first-checkpoint"),
+            "a checkpoint ahead": (log, [], "checkpoint-ahead"),
+            "a checkpoint with another root": (log, held(log, file="anchor"), "checkpoint-other-root"),
+            "a checkpoint of unknown keys": (log, held(log, file="anchor"), "checkpoint-unsigned"),
+            "a checkpoint with a false signature": (log, held(log, file="anchor"), "checkpoint-false"),
+            "no checkpoint at all": (log, held(log, file="anchor"), "not-a-checkpoint"),
+        }
+        for name, (pin, anchors, note) in kinds.items():
+            knowledge: JsonObject = {
+                "pin": f"{pin}/pin.json",
+                "anchors": anchors,
+                "checkpoints": None if note is None else f"{log}/{note}.txt",
+            }
+            told = answer(LOGS / log / "audit", knowledge)
+            yield {"name": f"{log}: {name}", "log": log, "knowledge": knowledge, "answer": told}
 
 
 def primitives(log: SmallLog, records: list[Raw]) -> JsonObject:
@@ -164,30 +154,32 @@ def save(name: str, value: JsonValue) -> None:
     (HERE / name).write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def save_lines(name: str, rows: Iterator[JsonObject]) -> None:
+    """A list, one case a line."""
+    lines = ",\n".join(json.dumps(row, sort_keys=True, separators=(",", ":")) for row in rows)
+    (HERE / name).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def make_logs() -> None:
+    shutil.rmtree(LOGS, ignore_errors=True)
+    for name, make in SCENES.items():
+        with tempfile.TemporaryDirectory() as place:
+            scene = Scene(Path(place) / "log")
+            make(scene)
+            keep(name, scene)
+            if name == "whole":
+                log = scene.log
+                save("keys.json", {"audit_sk": log.secrets.audit_sk.reveal().hex(), "only": "made for these vectors"})
+                save("primitives.json", primitives(log, records_in(name)))
+                events = read_events(log.directory, log.secrets.audit_sk)
+                save("events.json", [{"seq": seq, "event": event} for seq, event in events])
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as place:
-        log = new_log(Path(place) / "log")
-        build(log)
-        shutil.rmtree(HERE / "log", ignore_errors=True)
-        shutil.copytree(log.directory, HERE / "log")
-        (HERE / "log" / "reserve").unlink()
-        shutil.copy(log.paths.pin, HERE / "pin.json")
-        shutil.copy(log.paths.anchor, HERE / "anchor.json")
-        records = [record for path in log.segments() for record in records_of(path)]
-        save("keys.json", {"audit_sk": log.secrets.audit_sk.reveal().hex(), "only": "made for these vectors"})
-        save("primitives.json", primitives(log, records))
-        events = read_events(log.directory, log.secrets.audit_sk)
-        save("events.json", [{"seq": seq, "event": event} for seq, event in events])
-        steps = [*edits(records), *rehashed(log, records)]
-        save("cases.json", [case(name, edit) for name, edit in steps])
-
-
-def case(name: str, steps: list[Edit]) -> JsonObject:
-    pin, anchor = Pin.load(HERE / "pin.json"), Anchor.load(HERE / "anchor.json")
-    with tempfile.TemporaryDirectory() as place:
-        target = apply_edits(HERE / "log", Path(place) / "audit", steps)
-        anchored, alone = judge(target, pin, anchor), judge(target, pin, None)
-    return {"name": name, "edits": steps, "anchored": anchored, "alone": alone}
+    if "--answers" not in sys.argv[1:]:
+        make_logs()
+    save_lines("cases.json", cases())
+    save_lines("knowledge.json", known())
 
 
 if __name__ == "__main__":
