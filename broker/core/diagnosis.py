@@ -132,12 +132,12 @@ def _octets(octets: bytes, seen_bytes: int, cleaner: Cleaner, *, whole: bool) ->
 
 
 def _whole_characters(kept: bytes) -> bytes:
-    """Without the beginning of a character that a cut left at the end."""
+    """Without the beginning of a UTF-8 character that a cut left at the end."""
     for back in range(1, 4):
-        if kept[-back] >= 0xC0:
-            return kept[:-back]
-        if kept[-back] < 0x80:
-            break
+        octet = kept[-back]
+        if octet >= 0xC0:
+            length = 2 if octet < 0xE0 else 3 if octet < 0xF0 else 4
+            return kept[:-back] if length > back else kept
     return kept
 
 
