@@ -27,10 +27,12 @@ def verify(
     anchors: Sequence[HeldAnchor] = (),
     checkpoint: bytes | None = None,
     progress: Progress | None = None,
+    first: int = 1,
 ) -> Verdict:
     """The verdict on a directory, or on segment files given by name. Raises nothing, whatever lies there.
 
-    `checkpoint` is the content of a file of signed notes.
+    `checkpoint` is the content of a file of signed notes. With `first` the walk begins at that file and believes its
+    SEGMENT record about all before it: the verdict then speaks of the rest alone.
     """
     places = [directory] if isinstance(directory, Path) else list(directory)
     notes = () if checkpoint is None else parse_notes(checkpoint)
@@ -38,7 +40,7 @@ def verify(
         return unreadable("the checkpoint given holds no signed notes, or more than those", pinned=pin is not None)
     live = any(writer_is_live(place) for place in places)
     examination = Examination(identity=None if pin is None else pin.identity(), ladder=Ladder(anchors, notes))
-    ending = _look(places, examination, progress)
+    ending = _look(places, examination, progress, first)
     if ending is None:
         examination.finish()
         ending = conclude(examination, live=live)
@@ -80,18 +82,23 @@ def _verdict(examination: Examination, ending: Ending, *, pinned: bool, live: bo
     )
 
 
-def _look(places: Sequence[Path], examination: Examination, progress: Progress | None) -> Ending | None:
+def _look(places: Sequence[Path], examination: Examination, progress: Progress | None, first: int) -> Ending | None:
     """Walk all files. An ending where there is nothing to walk; what a walk finds stays in the examination."""
     found = _segments(places)
     if isinstance(found, Ending):
         return found
+    found = [path for path in found if (number_of(path) or 0) >= first]
+    if not found:
+        return Ending(verdict=VerdictName.EMPTY_OR_MISSING, note=f"there is no record from {segment_name(first)} on")
     sizes = [_size_of(path) for path in found]
     done = 0
     for index, path in enumerate(found):
-        if number_of(path) != index + 1:
-            examination.finding = _gap(examination, index + 1, path)
+        if number_of(path) != index + first:
+            examination.finding = _gap(examination, index + first, path)
             return None
         try:
+            if index == 0 and first > 1 and not _trusted(path, examination):
+                return None
             _walk_file(path, examination, last=path is found[-1], progress=_file_progress(progress, done, sum(sizes)))
         except OSError as cause:
             examination.finding = examination.finding or _unreadable_file(examination, path, cause)
@@ -106,6 +113,16 @@ def _size_of(path: Path) -> int:
         return path.lstat().st_size
     except OSError:
         return 0  # it went away meanwhile: opening it will say so
+
+
+def _trusted(path: Path, examination: Examination) -> bool:
+    """Begin at this file; where its SEGMENT record is none of this log's, that is the finding. Raises OSError."""
+    with SegmentFile(path) as file:
+        trusted = examination.trust_start(file)
+    if not trusted:
+        text = "the file does not begin with a SEGMENT record of this log"
+        examination.finding = Finding(verdict=VerdictName.ALTERED, segment=path.name, offset=0, seq=0, note=text)
+    return trusted
 
 
 def _walk_file(path: Path, examination: Examination, *, last: bool, progress: Callable[[int], None] | None) -> None:

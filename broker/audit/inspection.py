@@ -1,0 +1,195 @@
+"""What an inspection of the log answers, and the asking: a child process with bounded time that may be killed.
+
+An inspection is a verification with what only the daemon knows: damage that a human took over, and which closed files
+are as they were when they were last verified. The child reads public knowledge alone and is given no secret.
+"""
+
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from broker.audit.faults import AuditError
+from broker.audit.ladder import HeldAnchor
+from broker.audit.pin import AuditPaths
+from broker.audit.verdict import Rung, Verdict, VerdictName
+from broker.contract.wire import JsonObject, JsonValue, WireError, dump, parse_object
+from broker.core.damage import KnownDamage
+
+INSPECTION_S = 300.0
+MAX_LINE_BYTES = 1 << 20
+SUSPECT = frozenset(
+    {
+        VerdictName.ALTERED,
+        VerdictName.REORDERED,
+        VerdictName.GAP,
+        VerdictName.TRUNCATED,
+        VerdictName.ROLLBACK,
+        VerdictName.FORGED_SIGNATURE,
+        VerdictName.WRONG_LOG,
+        VerdictName.EMPTY_OR_MISSING,
+    }
+)
+"""Verdicts that let nothing run until a human has looked. A log that can't be read is none of them, and is not used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """`verdict` is the truth about the whole log, `judged` what is to be acted on: behind known damage, the rest."""
+
+    verdict: Verdict
+    judged: Verdict
+    known: bool
+    damage: KnownDamage | None
+
+    @property
+    def suspect(self) -> bool:
+        return self.judged.verdict in SUSPECT
+
+
+def command() -> list[str]:
+    """How the child is started: the same interpreter, isolated."""
+    return [sys.executable, "-I", "-m", "broker.audit.inspector"]
+
+
+class Inspector:
+    """Inspects one log, one inspection at a time; who asks meanwhile waits. Remembers what need not be read again."""
+
+    def __init__(self, paths: AuditPaths, *, limit_s: float = INSPECTION_S, argv: Sequence[str] | None = None) -> None:
+        self._paths = paths
+        self._limit_s = limit_s
+        self._argv = list(argv or command())
+        self._turn = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._verified: JsonValue = None
+        self.percent: int | None = None
+        """How far the inspection is that runs now; None while none does."""
+
+    def inspect(self, anchors: Sequence[HeldAnchor] = (), *, known: KnownDamage | None = None) -> Inspection:
+        """Waits for the disk. Raises AuditError where no answer came: too late, or the log or its pin can't be read."""
+        request: JsonObject = {
+            "directory": str(self._paths.directory),
+            "pin": str(self._paths.pin),
+            "anchors": [{"rung": held.rung.value, "line": held.anchor.pack().decode()} for held in anchors],
+            "known": None if known is None else known.to_json(),
+            "verified": self._verified,
+            "limit_s": int(self._limit_s) + 1,
+        }
+        with self._turn:
+            self.percent = 0
+            try:
+                answer = self._ask(request)
+            finally:
+                self.percent = None
+            self._verified = answer.get("verified")
+        return inspection_of(answer)
+
+    def forget(self) -> None:
+        """Read everything again the next time."""
+        with self._turn:
+            self._verified = None
+
+    def stop(self) -> None:
+        """End the inspection that runs, and begin none any more."""
+        self._stopped = True
+        child = self._child
+        if child is not None:
+            child.kill()
+
+    def _ask(self, request: JsonObject) -> JsonObject:
+        if self._stopped:
+            raise AuditError("the audit log was not verified: the daemon stops")
+        deadline_s = time.monotonic() + self._limit_s
+        with subprocess.Popen(
+            self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/"
+        ) as child:
+            self._child = child
+            try:
+                with suppress(OSError):  # a child that is gone says so by its silence
+                    _give(child, request)
+                return self._told(child, deadline_s)
+            finally:
+                self._child = None
+                child.kill()
+
+    def _told(self, child: "subprocess.Popen[bytes]", deadline_s: float) -> JsonObject:
+        buffered = b""
+        if child.stdout is None:
+            raise AuditError("the audit log was not verified: its verifier has no output")
+        with selectors.DefaultSelector() as ready:
+            ready.register(child.stdout, selectors.EVENT_READ)
+            while True:
+                while b"\n" in buffered:
+                    line, buffered = buffered.split(b"\n", 1)
+                    answer = self._line(line)
+                    if answer is not None:
+                        return answer
+                if not ready.select(max(0.0, deadline_s - time.monotonic())):
+                    raise AuditError(f"the audit log was not verified within {self._limit_s:g} s; try again")
+                part = os.read(child.stdout.fileno(), 1 << 16)
+                buffered += part
+                if not part or len(buffered) > MAX_LINE_BYTES:
+                    raise AuditError("the audit log was not verified: its verifier ended without a verdict")
+
+    def _line(self, line: bytes) -> JsonObject | None:
+        """The answer; None for a line that tells of progress."""
+        try:
+            answer = parse_object(line)
+        except WireError as cause:
+            raise AuditError("the audit log was not verified: its verifier's answer can't be read") from cause
+        percent = answer.get("percent")
+        if isinstance(percent, int):
+            self.percent = percent
+            return None
+        if isinstance(answer.get("fault"), str):
+            raise AuditError(f"the audit log was not verified: {answer['fault']}")
+        return answer
+
+
+def _give(child: "subprocess.Popen[bytes]", request: JsonObject) -> None:
+    if child.stdin is not None:
+        child.stdin.write(dump(request))
+        child.stdin.close()
+
+
+def inspection_of(answer: JsonObject) -> Inspection:
+    """Raises AuditError where this is no answer of the child's."""
+    try:
+        damage = answer["damage"]
+        return Inspection(
+            verdict=_verdict(answer["verdict"]),
+            judged=_verdict(answer["judged"]),
+            known=answer["known"] is True,
+            damage=KnownDamage.from_json(damage) if isinstance(damage, dict) else None,
+        )
+    except (KeyError, TypeError, ValueError) as cause:
+        raise AuditError("the audit log was not verified: its verifier's answer makes no sense") from cause
+
+
+def _verdict(value: JsonValue) -> Verdict:
+    if not isinstance(value, dict):
+        raise TypeError
+    return Verdict(
+        verdict=VerdictName(str(value["verdict"])),
+        rung=Rung(str(value["rung"])),
+        pinned=value["pinned"] is True,
+        live=value["live"] is True,
+        segment=None if value["segment"] is None else str(value["segment"]),
+        offset=_count(value["offset"]),
+        seq=_count(value["seq"]),
+        proven_to=_count(value["proven_to"]),
+        records=_count(value["records"]) or 0,
+        note=str(value["note"]),
+    )
+
+
+def _count(value: JsonValue) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise TypeError
