@@ -7,6 +7,7 @@ from tests.fakes.cards import NOW_MS
 from tests.fakes.command_line import PASSPHRASE, CommandLine
 from tests.fakes.envelopes import ID
 
+DIGEST = "sha256:" + "0123456789abcdef" * 4
 REF = "diag_" + "0" * 40
 OCTETS = {"bytes": 9, "complete": True, "sha256": "ab" * 32, "withheld": False, "cut_bytes": 0, "base64": None}
 KEPT: dict[str, Any] = {
@@ -15,7 +16,7 @@ KEPT: dict[str, Any] = {
     "correlation_id": ID,
     "kept_at_ms": NOW_MS,
     "operation": "deploy.deployments.create",
-    "request_digest": "sha256:" + "0123456789abcdef" * 4,
+    "request_digest": DIGEST,
     "category": "outcome_unknown",
     "code": "server_error",
     "phase": "response_complete",
@@ -50,7 +51,7 @@ def test_the_details_of_a_failure_are_told_in_order_and_nothing_foreign_is_drawn
     assert 0 == code
     assert [
         "deploy.deployments.create: outcome_unknown (server_error)",
-        f"of {ID}, {clock_time(NOW_MS)}; request {KEPT["request_digest"]}",
+        f"of {ID}, {clock_time(NOW_MS)}; request {DIGEST}",
         "got to: response_complete; fault: -; took 1500 ms",
         "phases:  connected at 3 ms, response_started at 1490 ms",
         "decided by: errors; field errors[1].when; predicate json.error == 'x'",
