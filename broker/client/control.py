@@ -122,6 +122,10 @@ class ControlClient:
     def revoke_grant(self, grant_id: str) -> dict[str, JsonValue]:
         return self._ask("DELETE", f"/v1/grants/{_segment(grant_id)}")
 
+    def audit_checkpoint(self) -> dict[str, JsonValue]:
+        """A signed note of the log's head, to be kept elsewhere."""
+        return self._ask("POST", "/v1/audit/checkpoint", {}, answer_s=LOCAL_WORK_S)
+
     # Sealed: a control session first.
 
     def open_session(self, key: Signer) -> dict[str, JsonValue]:

@@ -197,6 +197,11 @@ class Archive(Credentials):
             raise ControlError("unknown", at.diagnostics.gone)
         return {"ref": reference, **found}
 
+    async def audit_checkpoint(self) -> JsonObject:
+        """A signed note of the log's head; with the vault open the root signs it too."""
+        async with self._turn:  # no lock comes between the vault's state and its signature
+            return await self._checkpoints.give()
+
     def _check(self, opened: Opened) -> QuarantineReason | None:
         """While unlocking: log and vault belong together, and neither has gone back behind what the other knows."""
         known, directory = opened.audit_head(), self._at.audit_paths.directory

@@ -7,12 +7,14 @@ older vault that was put back is noticed; what was approved or connected under t
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
 from broker.core.credential import (
+    Beside,
     Binding,
     Credential,
     CredentialError,
@@ -23,6 +25,7 @@ from broker.core.credential import (
 )
 from broker.core.events import AuditEvent, EventName
 from broker.core.secret import Secret
+from broker.daemon.checkpoints import Checkpoints
 from broker.daemon.premises import Premises
 from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
@@ -41,6 +44,7 @@ class Credentials:
         self._at = premises
         self._turn = asyncio.Lock()  # whatever opens, closes or replaces what is open does so alone
         self._warned: list[str] = []
+        self._checkpoints = Checkpoints(premises.writer, premises.vault)
         self._ledger_told = 0  # the last write of the ledger that the audit log tells of, found while unlocking
 
     async def credentials(self) -> JsonObject:
@@ -49,15 +53,10 @@ class Credentials:
     async def add_credential(self, signed: Signed) -> JsonObject:
         params = signed.params
         kind = CredentialKind(str(params["kind"]))
-        value, username = _value(kind, signed)
+        value, beside = _value(kind, signed)
         try:
-            secret = make_secret(
-                kind,
-                value,
-                username=username,
-                header=text_or_none(params, "header"),
-                template=text_or_none(params, "template"),
-            )
+            beside = replace(beside, header=text_or_none(params, "header"), template=text_or_none(params, "template"))
+            secret = await asyncio.to_thread(make_secret, kind, value, beside)  # a key's passphrase is slow by design
             credential = Credential(name=str(params["name"]), bindings=_bindings(params), secret=secret)
         except CredentialError as error:
             raise ControlError("schema", str(error)) from None
@@ -67,22 +66,20 @@ class Credentials:
 
     async def rotate_credential(self, signed: Signed) -> JsonObject:
         name = str(signed.params["name"])
-        value, username = _value(self._kind(name), signed)
-        meta = await self._vault_work(
-            lambda: self._at.vault.rotate_credential(name, value, now_ms=self._now(), username=username)
-        )
+        value, beside = _value(self._kind(name), signed)
+        meta = await self._vault_work(lambda: self._at.vault.rotate_credential(name, value, beside, now_ms=self._now()))
         await self._credential_changed(EventName.CREDENTIAL_ROTATED, meta, signed)
         return _meta_json(meta)
 
     async def rebind_credential(self, signed: Signed) -> JsonObject:
         name = str(signed.params["name"])
-        value, username = _value(self._kind(name), signed)
+        value, beside = _value(self._kind(name), signed)
         try:
             bindings = _bindings(signed.params)
         except CredentialError as error:
             raise ControlError("schema", str(error)) from None
         meta = await self._vault_work(
-            lambda: self._at.vault.rebind_credential(name, bindings, value, now_ms=self._now(), username=username)
+            lambda: self._at.vault.rebind_credential(name, bindings, value, beside, now_ms=self._now())
         )
         await self._credential_changed(EventName.CREDENTIAL_ROTATED, meta, signed)
         return _meta_json(meta)
@@ -201,14 +198,23 @@ def _bindings(params: JsonObject) -> tuple[Binding, ...]:
     return tuple(parse_binding(str(origin)) for origin in origins) if isinstance(origins, list) else ()
 
 
-def _value(kind: CredentialKind, signed: Signed) -> tuple[Secret, str | None]:
+_WANTED = {
+    CredentialKind.BEARER: ("token",),
+    CredentialKind.BASIC: ("password", "username"),
+    CredentialKind.HEADER: ("value",),
+    CredentialKind.SSH_KEY: ("private_key",),
+    CredentialKind.SSH_PASSWORD: ("password",),
+}
+_MAY_HAVE = {CredentialKind.SSH_KEY: frozenset({"passphrase", "certificate"})}
+
+
+def _value(kind: CredentialKind, signed: Signed) -> tuple[Secret, Beside]:
     """The secret parts that travelled beside the statement. Raises ControlError naming what is missing."""
-    wanted = {
-        CredentialKind.BEARER: ("token",),
-        CredentialKind.BASIC: ("password", "username"),
-        CredentialKind.HEADER: ("value",),
-    }[kind]
-    if set(signed.secret) != set(wanted):
+    wanted, secret = _WANTED[kind], signed.secret
+    if set(secret) - _MAY_HAVE.get(kind, frozenset()) != set(wanted):
         raise ControlError("schema", f"A secret of kind {kind.value} has: {', '.join(wanted)}.")
-    parts = [str(signed.secret[name]) for name in wanted]
-    return Secret(parts[0]), parts[1] if len(parts) > 1 else None
+    return Secret(str(secret[wanted[0]])), Beside(
+        username=text_or_none(secret, "username"),
+        passphrase=Secret(str(secret["passphrase"])) if "passphrase" in secret else None,
+        certificate=text_or_none(secret, "certificate"),
+    )

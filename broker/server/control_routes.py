@@ -123,6 +123,7 @@ class ControlApi:
             _route("POST", "/v1/operations/{id}/settle", signature, self._settle, verb="operation.settle"),
             _route("POST", "/v1/operations/{id}/reconcile", session, self._reconcile),
             _route("GET", "/v1/audit/events", session, self._audit_events),
+            _route("POST", "/v1/audit/checkpoint", nothing, lambda _: office.audit_checkpoint()),
             _route("GET", "/v1/diagnostics/{id}", session, lambda ask: office.diagnostic(ask.name)),
         ]
 
