@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
+from broker.contract.reasons import Category, Effect, IncompleteCode, RemoteEffect, Retry
 from broker.core.policy.place import Place
 from broker.core.predicate import Predicate
 
@@ -52,7 +52,10 @@ class SshHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitRule:
-    """An entry of `exit_map`, over {exit_code, stdout, stderr}. The first that matches decides."""
+    """An entry of `exit_map`, over {exit_code, stdout, stderr}. The first that matches decides.
+
+    `incomplete` says what is missing of the output where it matches.
+    """
 
     when: Predicate
     category: Category
@@ -60,11 +63,15 @@ class ExitRule:
     retry: Retry | None = None
     remote_effect: RemoteEffect | None = None
     delay_s: int | None = None
+    incomplete: tuple[IncompleteCode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshOperation:
-    """A named command of a service. `command` is its words; `{argument}` within one is filled in and quoted."""
+    """A named command of a service. `command` is its words; `{argument}` within one is filled in and quoted.
+
+    `never_provable`: no answer proves that its output is everything. `pipeline`: what a pipe cuts is meant so.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -80,6 +87,7 @@ class SshOperation:
     expect_disconnect: bool = False
     reconcile_command: tuple[str, ...] | None = None
     pipeline: bool = False
+    never_provable: bool = False
     marker: MarkerMode | None = None
     detach: bool = False
     max_bytes: int | None = None
