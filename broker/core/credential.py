@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from broker.core.secret import Secret
+from broker.core.ssh.model import SSH_PORT
+from broker.core.ssh.secrets import SshKeySecret, SshPasswordSecret
 from broker.core.urls import DEFAULT_PORTS, UrlError, canonical_url, check_path, is_loopback
 
 MAX_VALUE_BYTES = 8192
@@ -20,6 +22,8 @@ MAX_USERNAME_BYTES = 256
 MAX_TEMPLATE_BYTES = 256
 MAX_BINDINGS = 16
 PLACEHOLDER = "{value}"
+SSH = "ssh"
+MAX_PORT = 65_535
 
 # Framing, routing and connection control belong to the transport; a cookie is a kind of its own.
 RESERVED_HEADERS = frozenset(
@@ -33,6 +37,9 @@ RESERVED_PREFIXES = ("proxy-", "sec-", "x-forwarded-", "access-control-")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_SSH_PLACE = re.compile(
+    r"ssh://(?P<user>[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63})@(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?/?"
+)
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*/?")
 
 
@@ -44,6 +51,8 @@ class CredentialKind(StrEnum):
     BEARER = "bearer"
     BASIC = "basic"
     HEADER = "header"
+    SSH_KEY = "ssh_key"
+    SSH_PASSWORD = "ssh_password"  # noqa: S105 - the name of a kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +63,14 @@ class Binding:
     host: str
     port: int
     path: str  # begins with a slash; "/" covers the whole origin
+    user: str = ""  # of an SSH host, and never of another
 
     @property
     def url(self) -> str:
         """The canonical spelling, as lists and cards show it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
+        if self.scheme == SSH:
+            return f"{SSH}://{self.user}@{host}:{self.port}"
         port = "" if self.port == DEFAULT_PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}{'' if self.path == '/' else self.path}"
 
@@ -105,7 +117,10 @@ class HeaderSecret:
         _check_header_value(self.value, "the value")
 
 
-CredentialSecret: TypeAlias = BearerSecret | BasicSecret | HeaderSecret
+HttpSecret: TypeAlias = BearerSecret | BasicSecret | HeaderSecret
+SshSecret: TypeAlias = SshKeySecret | SshPasswordSecret
+CredentialSecret: TypeAlias = HttpSecret | SshSecret
+SSH_KINDS = frozenset({CredentialKind.SSH_KEY, CredentialKind.SSH_PASSWORD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +133,7 @@ class Credential:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        check_bindings(self.bindings)
+        check_bindings(self.bindings, self.kind)
 
     @property
     def kind(self) -> CredentialKind:
@@ -145,11 +160,15 @@ def check_name(name: str) -> None:
         )
 
 
-def check_bindings(bindings: tuple[Binding, ...]) -> None:
+def check_bindings(bindings: tuple[Binding, ...], kind: CredentialKind) -> None:
     if not 1 <= len(bindings) <= MAX_BINDINGS:
         raise CredentialError(f"a credential has 1 to {MAX_BINDINGS} bindings")
     if len(set(bindings)) != len(bindings):
         raise CredentialError("a binding is given twice")
+    if any((binding.scheme == SSH) != (kind in SSH_KINDS) for binding in bindings):
+        raise CredentialError(
+            "an SSH credential is bound to ssh://user@host:port alone, and no other one to such a place"
+        )
 
 
 def kind_of(secret: CredentialSecret) -> CredentialKind:
@@ -160,48 +179,79 @@ def kind_of(secret: CredentialSecret) -> CredentialKind:
             return CredentialKind.BASIC
         case HeaderSecret():
             return CredentialKind.HEADER
+        case SshKeySecret():
+            return CredentialKind.SSH_KEY
+        case SshPasswordSecret():
+            return CredentialKind.SSH_PASSWORD
 
 
-def make_secret(
-    kind: CredentialKind,
-    value: Secret,
-    *,
-    username: str | None = None,
-    header: str | None = None,
-    template: str | None = None,
-) -> CredentialSecret:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a kind takes besides its value. `passphrase` opens the private key that the value is."""
+
+    username: str | None = None
+    header: str | None = None
+    template: str | None = None
+    passphrase: Secret | None = None
+    certificate: str | None = None
+
+    @property
+    def given(self) -> set[str]:
+        return {name for name in self.__dataclass_fields__ if getattr(self, name) is not None}
+
+
+ALONE = Beside()
+
+
+def make_secret(kind: CredentialKind, value: Secret, beside: Beside = ALONE) -> CredentialSecret:
     """The secret parts of a kind from what a form or a command line gave. Raises CredentialError."""
-    given = {
-        name for name, part in (("username", username), ("header", header), ("template", template)) if part is not None
-    }
+    given = beside.given
     match kind:
         case CredentialKind.BEARER:
             _check_parts(kind, given, set())
             return BearerSecret(token=value)
         case CredentialKind.BASIC:
             _check_parts(kind, given, {"username"})
-            return BasicSecret(username=username or "", password=value)
+            return BasicSecret(username=beside.username or "", password=value)
         case CredentialKind.HEADER:
             _check_parts(kind, given | {"template"}, {"header", "template"})
-            return HeaderSecret(
-                header=header or "", template=PLACEHOLDER if template is None else template, value=value
-            )
+            template = PLACEHOLDER if beside.template is None else beside.template
+            return HeaderSecret(header=beside.header or "", template=template, value=value)
+        case CredentialKind.SSH_KEY:
+            _check_parts(kind, given - {"passphrase", "certificate"}, set())
+            return _key(value, beside)
+        case CredentialKind.SSH_PASSWORD:
+            _check_parts(kind, given, set())
+            _check_value(value, "the password")
+            return SshPasswordSecret(password=value)
 
 
-def with_value(secret: CredentialSecret, value: Secret, *, username: str | None = None) -> CredentialSecret:
-    """The same credential with another value; for basic also with another user name. Raises CredentialError."""
+def with_value(secret: CredentialSecret, value: Secret, beside: Beside = ALONE) -> CredentialSecret:
+    """The same credential with another value; for basic also with another user name. Raises CredentialError.
+
+    A certificate is one key's, so another key comes with its own or with none.
+    """
     match secret:
         case BasicSecret():
-            return BasicSecret(username=secret.username if username is None else username, password=value)
-        case BearerSecret():
-            _check_parts(CredentialKind.BEARER, set() if username is None else {"username"}, set())
-            return BearerSecret(token=value)
+            _check_parts(CredentialKind.BASIC, beside.given | {"username"}, {"username"})
+            return BasicSecret(username=secret.username if beside.username is None else beside.username, password=value)
         case HeaderSecret():
-            _check_parts(CredentialKind.HEADER, set() if username is None else {"username"}, set())
+            _check_parts(CredentialKind.HEADER, beside.given, set())
             return replace(secret, value=value)
+        case BearerSecret() | SshKeySecret() | SshPasswordSecret():
+            return make_secret(kind_of(secret), value, beside)
 
 
-def header_for(secret: CredentialSecret) -> tuple[str, Secret]:
+def _key(value: Secret, beside: Beside) -> SshKeySecret:
+    from broker.core.ssh.keyform import KeyFormError, key_secret  # noqa: PLC0415 - 40 ms for SSH keys alone
+
+    try:
+        return key_secret(value, passphrase=beside.passphrase, certificate=beside.certificate)
+    except KeyFormError as cause:
+        raise CredentialError(str(cause)) from None
+
+
+def header_for(secret: HttpSecret) -> tuple[str, Secret]:
     """Name and whole value of the header that carries the credential."""
     match secret:
         case BearerSecret():
@@ -222,10 +272,18 @@ def scrub_values(secret: CredentialSecret) -> tuple[Secret, ...]:
             return (secret.password, Secret(_pair(secret)))
         case HeaderSecret():
             return (secret.value,)
+        case SshKeySecret():
+            from broker.core.ssh.keyform import private_parts  # noqa: PLC0415 - likewise
+
+            return private_parts(secret)
+        case SshPasswordSecret():
+            return (secret.password,)
 
 
 def parse_binding(url: str) -> Binding:
     """A binding from a URL that a human typed. Raises CredentialError."""
+    if url.startswith(f"{SSH}:"):
+        return _ssh_binding(url)
     try:
         parts = canonical_url(url)
     except UrlError as cause:
@@ -252,11 +310,28 @@ def covers(binding: Binding, *, scheme: str, host: str, port: int, path: str) ->
 
 def covers_url(binding: Binding, url: str) -> bool:
     """Like `covers`, for a URL in one piece; its query plays no part."""
+    if url.startswith(f"{SSH}:") or binding.scheme == SSH:
+        try:
+            return binding == parse_binding(url)
+        except CredentialError:
+            return False
     try:
         parts = canonical_url(url)
     except UrlError:
         return False
     return covers(binding, scheme=parts.scheme, host=parts.host, port=parts.port, path=parts.path)
+
+
+def _ssh_binding(url: str) -> Binding:
+    found = _SSH_PLACE.fullmatch(url)
+    port = int(found["port"] or SSH_PORT) if found is not None else 0
+    if found is None or not 1 <= port <= MAX_PORT:
+        raise CredentialError("an SSH binding is ssh://user@host or ssh://user@host:port, nothing behind it")
+    try:
+        host = canonical_url(f"https://{found['host']}/").host
+    except UrlError as cause:
+        raise CredentialError(f"an SSH binding's host is not acceptable: {cause}") from cause
+    return Binding(scheme=SSH, host=host, port=port, path="/", user=found["user"])
 
 
 def _pair(secret: BasicSecret) -> bytes:

@@ -21,6 +21,7 @@ from broker.core.credential import (
 from broker.core.damage import KnownDamage
 from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
+from broker.core.ssh.secrets import SshKeySecret, SshPasswordSecret
 from broker.vault.fields import MAX_CONTENT_BYTES, FieldError, Fields, spelled
 
 
@@ -120,9 +121,7 @@ class CredentialRecord:
             {
                 "name": self.name,
                 "kind": self.kind.value,
-                "bindings": [
-                    {"scheme": b.scheme, "host": b.host, "port": b.port, "path": b.path} for b in self.bindings
-                ],
+                "bindings": [_binding(binding) for binding in self.bindings],
                 "created_at_ms": self.created_at_ms,
                 "rotated_at_ms": self.rotated_at_ms,
                 "current": self.current.to_json(),
@@ -209,18 +208,36 @@ def decode_approvers(content: bytes) -> tuple[Approver, ...]:
 def decode_credential(content: bytes) -> CredentialRecord:
     names = {"name", "kind", "bindings", "created_at_ms", "rotated_at_ms", "current", "previous"}
     fields = Fields.parse(content, names)
-    bindings = [Fields.of(item, {"scheme", "host", "port", "path"}) for item in fields.items("bindings")]
     return CredentialRecord(
         name=fields.text("name"),
         kind=CredentialKind(fields.text("kind")),
-        bindings=tuple(
-            Binding(scheme=b.text("scheme"), host=b.text("host"), port=b.integer("port"), path=b.text("path"))
-            for b in bindings
-        ),
+        bindings=tuple(_read_binding(item) for item in fields.items("bindings")),
         created_at_ms=fields.integer("created_at_ms"),
         rotated_at_ms=None if fields.absent("rotated_at_ms") else fields.integer("rotated_at_ms"),
         current=_value_ref(fields.table("current")),
         previous=None if fields.absent("previous") else _value_ref(fields.table("previous")),
+    )
+
+
+def _binding(binding: Binding) -> dict[str, JsonValue]:
+    place: dict[str, JsonValue] = {
+        "scheme": binding.scheme,
+        "host": binding.host,
+        "port": binding.port,
+        "path": binding.path,
+    }
+    return place | {"user": binding.user} if binding.user else place
+
+
+def _read_binding(item: JsonValue) -> Binding:
+    has_user = isinstance(item, dict) and "user" in item
+    fields = Fields.of(item, {"scheme", "host", "port", "path"} | ({"user"} if has_user else set()))
+    return Binding(
+        scheme=fields.text("scheme"),
+        host=fields.text("host"),
+        port=fields.integer("port"),
+        path=fields.text("path"),
+        user=fields.text("user") if has_user else "",
     )
 
 
@@ -237,6 +254,11 @@ def encode_secret(secret: CredentialSecret) -> bytes:
             parts["value"] = spelled(secret.value.reveal())
             parts["header"] = secret.header
             parts["template"] = secret.template
+        case SshKeySecret():
+            parts["value"] = spelled(secret.private_key.reveal())
+            parts["certificate"] = secret.certificate
+        case SshPasswordSecret():
+            parts["value"] = spelled(secret.password.reveal())
     return canonical(parts)
 
 
@@ -253,6 +275,13 @@ def decode_secret(kind: CredentialKind, content: bytes) -> CredentialSecret:
             fields = _value_fields(kind, content, {"header", "template"})
             value = Secret(fields.octets("value"))
             return HeaderSecret(header=fields.text("header"), template=fields.text("template"), value=value)
+        case CredentialKind.SSH_KEY:
+            fields = _value_fields(kind, content, {"certificate"})
+            certificate = None if fields.absent("certificate") else fields.text("certificate")
+            return SshKeySecret(private_key=Secret(fields.octets("value")), certificate=certificate)
+        case CredentialKind.SSH_PASSWORD:
+            fields = _value_fields(kind, content, set())
+            return SshPasswordSecret(password=Secret(fields.octets("value")))
 
 
 def _value_fields(kind: CredentialKind, content: bytes, besides: set[str]) -> Fields:

@@ -105,7 +105,7 @@ def undoing(shelved: Shelved, now_ms: int) -> Edit:
 
 def rebinding(shelved: Shelved, bindings: tuple[Binding, ...], secret: CredentialSecret, now_ms: int) -> Edit:
     """Bind to other places, with the value given anew: nothing stored before can be sent there."""
-    check_bindings(bindings)
+    check_bindings(bindings, shelved.record.kind)
     record, value = shelved.record, _value(secret)
     after = replace(
         record,

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from broker.contract.kdf import KdfParams
 from broker.contract.statements import policy_bytes
-from broker.core.credential import Binding, Credential, CredentialMeta, CredentialSecret, with_value
+from broker.core.credential import ALONE, Beside, Binding, Credential, CredentialMeta, CredentialSecret, with_value
 from broker.core.damage import KnownDamage
 from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
@@ -133,12 +133,10 @@ class Vault(Lifecycle):
             self._apply(adding(current.shelf, credential, now_ms, retired_version=current.retired_version()))
             return self._meta(credential.name)
 
-    def rotate_credential(
-        self, name: str, value: Secret, *, now_ms: int, username: str | None = None
-    ) -> CredentialMeta:
+    def rotate_credential(self, name: str, value: Secret, beside: Beside = ALONE, *, now_ms: int) -> CredentialMeta:
         """Put a new value in force; the one before is kept until `confirm_rotation` or `undo_rotation`."""
         with self._writing:
-            self._apply(rotating(self._shelved(name), self._with_value(name, value, username), now_ms))
+            self._apply(rotating(self._shelved(name), self._with_value(name, value, beside), now_ms))
             return self._meta(name)
 
     def confirm_rotation(self, name: str) -> CredentialMeta:
@@ -152,11 +150,11 @@ class Vault(Lifecycle):
             return self._meta(name)
 
     def rebind_credential(
-        self, name: str, bindings: tuple[Binding, ...], value: Secret, *, now_ms: int, username: str | None = None
+        self, name: str, bindings: tuple[Binding, ...], value: Secret, beside: Beside = ALONE, *, now_ms: int
     ) -> CredentialMeta:
         """Bind to other places. The value is asked for anew, and no value stored before is kept."""
         with self._writing:
-            secret = self._with_value(name, value, username)
+            secret = self._with_value(name, value, beside)
             self._apply(rebinding(self._shelved(name), bindings, secret, now_ms))
             return self._meta(name)
 
@@ -224,6 +222,6 @@ class Vault(Lifecycle):
     def _meta(self, name: str) -> CredentialMeta:
         return self._shelved(name).record.meta
 
-    def _with_value(self, name: str, value: Secret, username: str | None) -> CredentialSecret:
+    def _with_value(self, name: str, value: Secret, beside: Beside) -> CredentialSecret:
         version = self._shelved(name).record.current.version
-        return with_value(self.secret_of(name, version), value, username=username)
+        return with_value(self.secret_of(name, version), value, beside)

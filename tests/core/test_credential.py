@@ -10,12 +10,13 @@ from broker.core.credential import (
     MAX_VALUE_BYTES,
     BasicSecret,
     BearerSecret,
+    Beside,
     Binding,
     Credential,
     CredentialError,
     CredentialKind,
-    CredentialSecret,
     HeaderSecret,
+    HttpSecret,
     covers,
     covers_url,
     header_for,
@@ -185,7 +186,7 @@ def test_bindings_are_some_and_distinct(bindings: tuple[Binding, ...]) -> None:
         (CredentialKind.HEADER, HEADER, "X-Api-Key", f"key {VALUE}!".encode()),
     ],
 )
-def test_each_kind_makes_its_header(kind: CredentialKind, secret: CredentialSecret, header: str, value: bytes) -> None:
+def test_each_kind_makes_its_header(kind: CredentialKind, secret: HttpSecret, header: str, value: bytes) -> None:
     assert kind == kind_of(secret) == Credential(name="a", bindings=(ROOT,), secret=secret).kind
     assert (header, Secret(value)) == header_for(secret)
 
@@ -271,10 +272,14 @@ def test_a_template_has_one_place_for_the_value(template: str) -> None:
 
 def test_secret_parts_are_made_from_what_a_form_gave() -> None:
     assert TOKEN == make_secret(CredentialKind.BEARER, Secret(VALUE))
-    assert PAIR == make_secret(CredentialKind.BASIC, Secret(VALUE), username="deploy")
-    assert HEADER == make_secret(CredentialKind.HEADER, Secret(VALUE), header="X-Api-Key", template="key {value}!")
+    assert PAIR == make_secret(CredentialKind.BASIC, Secret(VALUE), Beside(username="deploy"))
+    assert HEADER == make_secret(
+        CredentialKind.HEADER, Secret(VALUE), Beside(header="X-Api-Key", template="key {value}!")
+    )
     assert "{value}" == replace(HEADER, template="{value}").template
-    assert replace(HEADER, template="{value}") == make_secret(CredentialKind.HEADER, Secret(VALUE), header="X-Api-Key")
+    assert replace(HEADER, template="{value}") == make_secret(
+        CredentialKind.HEADER, Secret(VALUE), Beside(header="X-Api-Key")
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,7 +294,7 @@ def test_secret_parts_are_made_from_what_a_form_gave() -> None:
 )
 def test_parts_of_another_kind_are_refused(kind: CredentialKind, parts: dict[str, str]) -> None:
     with pytest.raises(CredentialError, match=kind.value):
-        make_secret(kind, Secret(VALUE), **parts)
+        make_secret(kind, Secret(VALUE), Beside(**parts))  # type: ignore[arg-type]  # texts alone
 
 
 def test_a_new_value_keeps_everything_else() -> None:
@@ -297,8 +302,8 @@ def test_a_new_value_keeps_everything_else() -> None:
 
     assert BearerSecret(token=fresh) == with_value(TOKEN, fresh)
     assert replace(PAIR, password=fresh) == with_value(PAIR, fresh)
-    assert BasicSecret(username="other", password=fresh) == with_value(PAIR, fresh, username="other")
+    assert BasicSecret(username="other", password=fresh) == with_value(PAIR, fresh, Beside(username="other"))
     assert replace(HEADER, value=fresh) == with_value(HEADER, fresh)
     for secret in (TOKEN, HEADER):
         with pytest.raises(CredentialError, match="username"):
-            with_value(secret, fresh, username="u")
+            with_value(secret, fresh, Beside(username="u"))

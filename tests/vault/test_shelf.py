@@ -5,6 +5,7 @@ import pytest
 from broker.core.credential import (
     BasicSecret,
     BearerSecret,
+    Beside,
     CredentialError,
     parse_binding,
 )
@@ -88,7 +89,7 @@ def test_rotation_keeps_the_kind_and_the_other_parts(tmp_path: Path) -> None:
         vault.add_credential(credential("a", before), now_ms=NOW_MS)
         vault.rotate_credential("a", Secret("canary-2"), now_ms=NOW_MS)
         assert BasicSecret(username="deploy", password=Secret("canary-2")) == vault.secret_of("a", 2)
-        vault.rotate_credential("a", Secret("canary-3"), now_ms=NOW_MS, username="other")
+        vault.rotate_credential("a", Secret("canary-3"), now_ms=NOW_MS, beside=Beside(username="other"))
         assert BasicSecret(username="other", password=Secret("canary-3")) == vault.secret_of("a", 3)
         with pytest.raises(CredentialError):
             vault.rotate_credential("a", Secret("canary\n"), now_ms=NOW_MS)

@@ -16,7 +16,7 @@ from aiohttp.connector import Connection
 from aiohttp.payload import Payload
 from typing_extensions import override
 
-from broker.core.credential import CredentialSecret
+from broker.core.credential import HttpSecret
 from broker.core.frozen import Deadlines
 from broker.core.outcome import Fault, Phase, RawOutcome
 from broker.executors.https.faults import AttemptLostError, ExecutorError
@@ -32,7 +32,7 @@ class Attempt:
 
     protocol: ResponseHandler | None
 
-    def __init__(self, deadlines: Deadlines, secret: CredentialSecret | None = None) -> None:
+    def __init__(self, deadlines: Deadlines, secret: HttpSecret | None = None) -> None:
         self.deadlines = deadlines
         self.secret = secret
         self.protocol = None

@@ -15,7 +15,7 @@ from aiohttp.http import HttpResponseParser
 from multidict import CIMultiDict
 from yarl import URL
 
-from broker.core.credential import CredentialSecret
+from broker.core.credential import HttpSecret, SshSecret
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit
 from broker.core.outcome import Fault, Phase, RawOutcome
@@ -127,13 +127,16 @@ class HttpsExecutor:
         declared = None if frozen.declared is None else frozen.declared.max_bytes
         return min(self._body_limit_bytes() if declared is None else declared, MAX_BODY_BYTES)
 
-    def _secret(self, permit: Permit) -> CredentialSecret | None:
+    def _secret(self, permit: Permit) -> HttpSecret | None:
         name = permit.frozen.service.credential
         if name is None:
             return None
         if permit.credential_version is None:
             raise ExecutorError("the permit names no version of the service's credential")
-        return self._secrets.secret_of(name, permit.credential_version)
+        secret = self._secrets.secret_of(name, permit.credential_version)
+        if isinstance(secret, SshSecret):
+            raise ExecutorError("the service's credential is one of SSH, and goes nowhere by HTTP")
+        return secret
 
     def _pool_key(self, frozen: FrozenRequest, credential_version: int | None) -> PoolKey:
         """Raises AddressRefusedError where the host can't lead anywhere allowed."""

@@ -5,11 +5,11 @@ Whatever stands in the request under the same name gives way. No other part of t
 
 from multidict import CIMultiDict
 
-from broker.core.credential import CredentialSecret, header_for
+from broker.core.credential import HttpSecret, header_for
 from broker.executors.https.faults import ExecutorError
 
 
-def inject(headers: CIMultiDict[str], secret: CredentialSecret) -> None:
+def inject(headers: CIMultiDict[str], secret: HttpSecret) -> None:
     name, value = header_for(secret)
     headers.popall(name, None)
     try:
