@@ -39,6 +39,8 @@ class EventName(StrEnum):
     CREDENTIAL_ADDED = "credential.added"
     CREDENTIAL_ROTATED = "credential.rotated"
     CREDENTIAL_REMOVED = "credential.removed"
+    HOSTKEY_ACCEPTED = "hostkey.accepted"
+    HOSTKEY_FORGOTTEN = "hostkey.forgotten"
     POLICY_TRUSTED = "policy.trusted"
     POLICY_EDIT_REFUSED = "policy.edit_refused"
     APPROVER_ENROLLED = "approver.enrolled"

@@ -25,6 +25,7 @@ class RecordKind(StrEnum):
     CREDENTIAL = "credential"
     VALUE = "value"
     LEDGER = "ledger"  # which attempt ledger belongs to it, and how far that had got
+    HOSTS = "hosts"  # keys of SSH hosts that a human accepted, and where their markers lie
     RETIRED = "retired"  # the highest version that a removed credential had
 
 

@@ -27,6 +27,7 @@ from broker.vault.contents import (
     decode_secret,
 )
 from broker.vault.faults import Damage, Fault, QuarantineReason, VaultError, VaultLocked
+from broker.vault.hosts import KnownHosts, decode_hosts
 from broker.vault.index import RecordKind
 from broker.vault.records import RecordSet
 from broker.vault.sealed import SealBroken
@@ -78,6 +79,9 @@ class Opened:
 
     def trusted_policy(self) -> TrustedPolicy | None:
         return self._only(RecordKind.POLICY, decode_policy)
+
+    def known_hosts(self) -> KnownHosts:
+        return self._only(RecordKind.HOSTS, decode_hosts) or KnownHosts()
 
     def retired_version(self) -> int:
         """The highest version that any removed credential had; 0 where none was removed."""

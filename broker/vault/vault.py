@@ -5,6 +5,7 @@ Every change is durable when its call returns, and raises VaultError where nothi
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from broker.core.credential import ALONE, Beside, Binding, Credential, Credentia
 from broker.core.damage import KnownDamage
 from broker.core.ledger import LedgerMark
 from broker.core.secret import Secret
+from broker.core.ssh.model import SshHost
+from broker.core.ssh.outcome import HostKeySeen, StoreSeen
 from broker.vault.approver_keys import PUBLIC_KEY_BYTES, verify
 from broker.vault.contents import (
     Approver,
@@ -28,6 +31,7 @@ from broker.vault.contents import (
     encode_retired,
 )
 from broker.vault.faults import Fault, VaultError
+from broker.vault.hosts import KnownHosts
 from broker.vault.index import RecordKind
 from broker.vault.lifecycle import Lifecycle
 from broker.vault.records import Edit, Put, blank, new_id, passphrase_wrap
@@ -125,6 +129,10 @@ class Vault(Lifecycle):
             raise VaultError(Fault.INVALID, "a purpose has 1 to 64 of a-z, 0-9, dot, slash, dash, underscore")
         return self._in_use().derived_key(purpose)
 
+    def known_hosts(self) -> KnownHosts:
+        """What is remembered of SSH hosts."""
+        return self._in_use().known_hosts()
+
     # What changes it. Each is durable when it returns, and raises VaultError where nothing was changed.
 
     def add_credential(self, credential: Credential, *, now_ms: int) -> CredentialMeta:
@@ -164,6 +172,23 @@ class Vault(Lifecycle):
             retired = max(current.retired_version(), shelved.record.current.version)
             put = current.records.put_only(RecordKind.RETIRED, encode_retired(retired))
             self._apply(replace(removing(shelved), puts=(put,)))
+
+    def accept_host_key(self, host: SshHost, seen: HostKeySeen, *, now_ms: int) -> None:
+        """Keep the key of a first contact. Raises VaultError where another one is kept: that is a human's to forget."""
+        self._put_hosts(lambda known: known.accepting(host, seen, now_ms))
+
+    def forget_host_key(self, address: str, port: int) -> None:
+        self._put_hosts(lambda known: known.forgetting(address, port))
+
+    def remember_store(self, host: SshHost, store: StoreSeen) -> None:
+        """Keep where markers lie on a host, and in which boot that was seen."""
+        self._put_hosts(lambda known: known.seeing(host, store))
+
+    def _put_hosts(self, change: Callable[[KnownHosts], KnownHosts]) -> None:
+        with self._writing:
+            current = self._in_use()
+            after = change(current.known_hosts())
+            self._apply(Edit(puts=(current.records.put_only(RecordKind.HOSTS, after.encode()),)))
 
     def trust_policy(self, policy: TrustedPolicy) -> None:
         """Put a policy in force whose counter is the next one and whose signature is an enrolled approver's."""

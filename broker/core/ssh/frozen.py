@@ -11,6 +11,7 @@ from broker.contract.reasons import Effect
 from broker.contract.wire import JsonObject, JsonValue, digest
 from broker.core.policy.model import Service
 from broker.core.ssh.model import MarkerMode, SshHost, SshOperation
+from broker.core.ssh.outcome import StoreSeen
 
 MAX_COMMAND_BYTES = 24_576
 MAX_STDIN_BYTES = 262_144
@@ -85,6 +86,7 @@ class LookUp:
     """What became of an earlier operation, by its marker. Takes the id with a fence where nothing is there."""
 
     operation_id: str
+    since: StoreSeen | None = None  # the store as it was known before the command was sent
 
     def to_json(self) -> dict[str, JsonValue]:
         return {"kind": "look_up", "operation_id": self.operation_id}
