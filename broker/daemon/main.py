@@ -127,6 +127,7 @@ async def _stop(house: House, drain_s: float) -> None:
     at.challenges.close_all()
     at.refusals.summarise()
     at.floods.summarise()
+    at.reading.shut()
     await at.executor.close()
     with suppress(AuditUnwritable):
         await at.journal.append(AuditEvent(name=EventName.DAEMON_STOPPED, at_ms=at.clock.now_ms()))
