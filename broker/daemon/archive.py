@@ -5,14 +5,14 @@ What widens was signed before it came here; it is recorded with the key that sig
 
 import asyncio
 from collections.abc import Mapping
-from itertools import islice
 
 from broker.audit import AuditError
 from broker.audit.reader import hash_of, read_events
 from broker.contract.reasons import VaultState
 from broker.contract.statements import policy_bytes
-from broker.contract.wire import JsonObject, JsonValue
+from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
+from broker.core.audit_query import AuditQuery
 from broker.core.events import EventName
 from broker.core.identity import UNIDENTIFIED, Caller, ProcessFacts, identify
 from broker.core.ledger import Attempt, AttemptState
@@ -30,7 +30,6 @@ from broker.server.runs import Overloaded, Stopping
 from broker.server.shapes import http_ask, text_or_none
 from broker.vault import Opened, QuarantineReason, TrustedPolicy, verify
 
-SCAN_MAX = 2_000_000
 NOBODY = "(nobody)"
 
 
@@ -163,25 +162,14 @@ class Archive(Credentials):
         except (Overloaded, Stopping):
             raise ControlError("limit", "The broker has as much work as it takes, or is stopping.") from None
 
-    async def audit_events(
-        self, *, after_seq: int, limit: int, correlation_id: str | None, event: str | None
-    ) -> JsonObject:
-        at = self._at
-        if at.vault.state is not VaultState.READY:
-            raise ControlError("vault_locked", "The audit log is sealed while the vault is locked.")
-        key = self._of_vault(at.vault.audit_sk)
+    async def audit_events(self, query: AuditQuery) -> JsonObject:
+        return await self._at.reading.events(query)
 
-        def read() -> list[JsonValue]:
-            found: list[JsonValue] = []
-            for seq, told in islice(read_events(at.audit_paths.directory, key, start_seq=after_seq + 1), SCAN_MAX):
-                record: dict[str, JsonValue] = {"seq": seq, **told}
-                if correlation_id in {None, record.get("correlation_id")} and event in {None, record.get("event")}:
-                    found.append(record)
-                if len(found) >= limit:
-                    break
-            return found
+    async def audit_activity(self, query: AuditQuery) -> JsonObject:
+        return await self._at.reading.activity(query)
 
-        return {"events": await asyncio.to_thread(read), "head": at.writer.head[0]}
+    async def audit_sessions(self, query: AuditQuery) -> JsonObject:
+        return await self._at.reading.sessions(query)
 
     async def diagnostic(self, reference: str) -> JsonObject:
         """The kept details of one failure, opened."""

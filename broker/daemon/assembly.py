@@ -22,6 +22,7 @@ from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
 from broker.daemon.office import DaemonOffice
 from broker.daemon.premises import Premises
+from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
 from broker.executors.https.client import HttpsExecutor
@@ -105,7 +106,8 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
     """Open the stores and put everything together. Raises AuditError, VaultError, LedgerError."""
     clock = SystemClock()
     stores = await asyncio.to_thread(_open, places, clock, wiring)
-    custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(stores.writer)
+    reading = AuditReading(directory=stores.paths.directory, head=lambda: stores.writer.head[0], tasks=tasks)
+    custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(stores.writer, reading.written)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
     people = _people(stores, rulebook, journal, clock, runs)
     executor = HttpsExecutor(
@@ -143,6 +145,7 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         pin=Pin.load(places.pin),
         writer=stores.writer,
         journal=journal,
+        reading=reading,
         diagnostics=stores.diagnostics,
         vault=stores.vault,
         custody=custody,

@@ -130,6 +130,7 @@ class Credentials:
         """At once and without waiting for anything: nothing runs any more, what waited ends."""
         at = self._at
         at.custody.forget()
+        at.reading.close()
         at.challenges.close_all()
         at.desk.void(happening)
         at.sessions.end_all(ended)

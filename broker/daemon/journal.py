@@ -1,5 +1,7 @@
 """The audit log as the pipeline sees it: post, append, room; and one word for everything that keeps it from writing."""
 
+from collections.abc import Callable
+
 from broker.audit import AuditError
 from broker.audit.writer import AuditWriter
 from broker.core.events import AuditEvent, Receipt
@@ -7,22 +9,26 @@ from broker.ports import AuditUnwritable
 
 
 class Journal:
-    """Implements ports.AuditLog over the writer."""
+    """Implements ports.AuditLog over the writer. `written` is called when the writer was given something."""
 
-    def __init__(self, writer: AuditWriter) -> None:
+    def __init__(self, writer: AuditWriter, written: Callable[[], None]) -> None:
         self._writer = writer
+        self._written = written
 
     def post(self, event: AuditEvent) -> None:
         try:
             self._writer.post(event)
         except AuditError as cause:
             raise AuditUnwritable(str(cause)) from cause
+        self._written()
 
     async def append(self, event: AuditEvent) -> Receipt:
         try:
-            return await self._writer.append(event)
+            receipt = await self._writer.append(event)
         except AuditError as cause:
             raise AuditUnwritable(str(cause)) from cause
+        self._written()
+        return receipt
 
     def room(self) -> bool:
         return self._writer.room()

@@ -13,6 +13,7 @@ from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
+from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
 from broker.executors.https.client import HttpsExecutor
@@ -34,6 +35,7 @@ class Premises:
     pin: Pin
     writer: AuditWriter
     journal: Journal
+    reading: AuditReading
     diagnostics: DiagnosticsStore
     vault: Vault
     custody: Custody

@@ -1,4 +1,4 @@
-"""What a query of the audit log says, read strictly: unknown and repeated names, odd numbers and odd words are refused."""
+"""What a query of the audit log says, read strictly: unknown or repeated names and odd values are refused."""
 
 from collections.abc import Iterable
 
@@ -46,7 +46,9 @@ def audit_query(pairs: Iterable[tuple[str, str]]) -> AuditQuery:
 
 
 def _number(name: str, value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS_MOST) or (name == "limit" and not int(value)):
+    if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS_MOST) or (
+        name == "limit" and not int(value)
+    ):
         raise _fault(f"{name} is a whole number{' from 1 on' if name == 'limit' else ''}")
     return int(value)
 

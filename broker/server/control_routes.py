@@ -15,6 +15,7 @@ from broker.core.identity import PeerFacts
 from broker.ports import PolicySource
 from broker.server import faults
 from broker.server.admission import Admission, Need
+from broker.server.audit_query import audit_query
 from broker.server.challenges import NONCE_S, Challenges
 from broker.server.connections import Connection, Connections
 from broker.server.events import EventHub, TooManyListenersError
@@ -123,6 +124,8 @@ class ControlApi:
             _route("POST", "/v1/operations/{id}/settle", signature, self._settle, verb="operation.settle"),
             _route("POST", "/v1/operations/{id}/reconcile", session, self._reconcile),
             _route("GET", "/v1/audit/events", session, self._audit_events),
+            _route("GET", "/v1/audit/activity", session, self._audit_activity),
+            _route("GET", "/v1/audit/sessions", session, self._audit_sessions),
             _route("POST", "/v1/audit/checkpoint", nothing, lambda _: office.audit_checkpoint()),
             _route("GET", "/v1/diagnostics/{id}", session, lambda ask: office.diagnostic(ask.name)),
         ]
@@ -300,16 +303,13 @@ class ControlApi:
         return await self._office.reconcile(asking.name)
 
     async def _audit_events(self, asking: Asking) -> JsonValue:
-        query = asking.request.query
-        after, limit = query.get("after_seq", "0"), query.get("limit", "100")
-        if not (after.isdecimal() and limit.isdecimal()):
-            raise ControlError("schema", "after_seq and limit are whole numbers.")
-        return await self._office.audit_events(
-            after_seq=int(after[:18]),
-            limit=min(1000, int(limit[:9])),
-            correlation_id=query.get("correlation_id"),
-            event=query.get("event"),
-        )
+        return await self._office.audit_events(audit_query(asking.request.query.items()))
+
+    async def _audit_activity(self, asking: Asking) -> JsonValue:
+        return await self._office.audit_activity(audit_query(asking.request.query.items()))
+
+    async def _audit_sessions(self, asking: Asking) -> JsonValue:
+        return await self._office.audit_sessions(audit_query(asking.request.query.items()))
 
 
 @web.middleware
