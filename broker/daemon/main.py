@@ -20,6 +20,7 @@ from broker.daemon import sockets, statehold
 from broker.daemon.assembly import House, Wiring, build
 from broker.daemon.logs import quiet_loop
 from broker.daemon.statehold import StateError
+from broker.daemon.upkeep import upkeep
 from broker.operations.ledger import LedgerError
 from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
@@ -56,6 +57,7 @@ async def serve(
         house = await build(places, tasks, wiring or Wiring(), descriptors=_raise_descriptor_limit())
         await _announce(house, transient=transient)
         serving, endpoints = _open_doors(house, tasks, places, passed, transient=transient)
+        serving.append(tasks.create_task(_upkeep(house)))
         sockets.notify(environ, "READY=1\nSTATUS=serving")
         print("ready", flush=True)  # noqa: T201 - whoever started this daemon waits for the word
         LOG.info("serving", extra={"state": house.premises.vault.state.value, "seq": house.premises.writer.head[0]})
@@ -87,6 +89,11 @@ def _open_doors(
             tasks.create_task(listener.door.sweeping()),
         ]
     return serving, endpoints
+
+
+async def _upkeep(house: House) -> None:
+    at = house.premises
+    await upkeep(floods=at.floods, refusals=at.refusals, sessions=at.sessions, diagnostics=at.diagnostics)
 
 
 async def _announce(house: House, *, transient: bool) -> None:

@@ -127,6 +127,7 @@ class DaemonOffice(Archive):
         await self._new_epoch(EpochReason.UNLOCK)
         await at.record(EventName.VAULT_UNLOCKED, term=at.vault.term, generation=at.vault.generation)
         await self._remember_head()
+        at.floods.summarise(afresh=True)  # who was refused for the lock's sake may ask again at once
         at.reading.open(self._of_vault(at.vault.audit_sk))
         at.custody.use()
 

@@ -17,14 +17,15 @@ from typing import TypeAlias
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import grants, refusals
 from broker.core.channels import Frozen
-from broker.core.events import AuditEvent, EventName
+from broker.core.events import EventName
 from broker.core.grants import Circumstances, Grant
 from broker.core.identity import UNIDENTIFIED, Anchor, Caller, ProcessFacts, Span
 from broker.core.policy.model import Ask
 from broker.core.refusals import Refusal
-from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource, SessionView
+from broker.ports import AuditLog, Clock, PolicySource, SessionView
 from broker.server.peer import alive, open_process, run_of
 from broker.server.rates import Rates
+from broker.server.session_records import SessionRecords
 
 ProcessKey: TypeAlias = tuple[int, int, int]
 SESSIONS_MAX = 4096
@@ -84,7 +85,7 @@ class SessionRegistry:
         ended: Callable[[str, Ended], None],
         changed: Callable[[str, str], None],
     ) -> None:
-        self._audit = audit
+        self.records = SessionRecords(audit=audit, clock=clock)
         self._clock = clock
         self._policies = policies
         self._rates = Rates(monotonic_s=clock.monotonic_s)
@@ -197,6 +198,7 @@ class SessionRegistry:
         session = self._by_id.get(session_id)
         if session is None:
             return
+        self.records.matters(session_id)
         session.calls += 1
         session.denied += denied
         if echoed:
@@ -215,7 +217,7 @@ class SessionRegistry:
         self._by_key.pop(_place(session), None)
         asyncio.get_running_loop().remove_reader(session.pidfd)
         os.close(session.pidfd)
-        self._post(EventName.SESSION_ENDED, session, {"why": why.value, "grants": len(session.grants)})
+        self.records.ended(session_id, why.value, {"agent": session.caller.agent, "grants": len(session.grants)})
         session.grants.clear()
         self._ended(session_id, why)
         self._changed(session_id, "ended")
@@ -227,6 +229,7 @@ class SessionRegistry:
     def close(self) -> None:
         """End everything at the stop of the daemon."""
         self.end_all(Ended.STOPPED)
+        self.records.summarise()
         for key in list(self._trees):
             self._forget_tree(key)
 
@@ -303,11 +306,9 @@ class SessionRegistry:
         self._by_id[session.id] = session
         self._by_key[_place(session)] = session
         asyncio.get_running_loop().add_reader(pidfd, self.end, session.id, Ended.EXITED)
-        self._post(
-            EventName.SESSION_OPENED,
-            session,
-            {"span": caller.span.value, "anchor": caller.anchor.id, "pid": caller.anchor.pid, "exe": caller.program.exe},
-        )
+        who: JsonObject = {"agent": caller.agent, "span": caller.span.value, "anchor": caller.anchor.id}
+        where: JsonObject = {"pid": caller.anchor.pid, "exe": caller.program.exe}
+        self.records.opened(session.id, session.program, caller.anchor.id, {**who, **where})
         self._changed(session.id, "opened")
         return session
 
@@ -329,11 +330,7 @@ class SessionRegistry:
                 self._changed(session.id, "muted")
 
     def _post(self, name: EventName, session: Session, fields: JsonObject) -> None:
-        told = {"agent": session.caller.agent, **fields}
-        try:
-            self._audit.post(AuditEvent(name=name, at_ms=self._clock.now_ms(), session_id=session.id, fields=told))
-        except AuditUnwritable:
-            return  # a session still has to end when the log is dead; nothing runs then anyway
+        self.records.tell(name, session.id, {"agent": session.caller.agent, **fields})
 
 
 def _place(session: Session) -> tuple[ProcessKey, bool]:

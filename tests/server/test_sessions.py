@@ -176,7 +176,7 @@ async def test_whatever_ends_a_session_ends_its_grants(hall: Hall, listener: soc
         assert hall.registry.end(view.id, why)
         assert not hall.registry.end(view.id, why)
         assert [] == hall.registry.grant_listing() == hall.registry.listing()
-        assert {"why": why.value, "grants": 1} == hall.audit.events[-1].fields
+        assert {"agent": "unidentified", "why": why.value, "grants": 1} == hall.audit.events[-1].fields
 
 
 async def test_a_session_ends_though_the_audit_log_is_dead(hall: Hall, listener: socket.socket) -> None:
@@ -205,7 +205,7 @@ async def test_a_process_that_became_another_program_keeps_no_grant(
         after = caller_of(child)
         assert view.id == hall.enter(after).id
         assert [] == hall.registry.grant_listing()
-        assert {"grant", "why"} == set(hall.audit.events[-1].fields)
+        assert {"agent", "grant", "why"} == set(hall.audit.events[-1].fields)
 
 
 async def test_a_tree_is_one_session_and_its_launchers_end_ends_it(hall: Hall, listener: socket.socket) -> None:
