@@ -1,20 +1,17 @@
-"""`doorward audit`: verify the log from public knowledge alone, and read its events with the vault open."""
+"""`doorward audit`: what there is to be done with the log; what `verify`, `checkpoint` and `repair` do lies beside."""
 
-import sys
 import time
 from argparse import Namespace
-from pathlib import Path
 
+from broker.cli import audit_checkpoint, audit_repair, audit_verify
 from broker.cli.arguments import Verbs, positive_number, whole_number
-from broker.cli.faults import UsageError
 from broker.cli.output import number, part, parts, show, text
-from broker.cli.reach import desk, places
+from broker.cli.reach import desk
 from broker.client.control import ControlClient
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject, JsonValue, dump
 
-MOST_NOTE_BYTES = 64 << 10
 DEFAULT_EVENTS = 50
 MOST_EVENTS = 1000  # the daemon gives no more at a time
 RECORDS_PER_EVENT = 4
@@ -23,91 +20,28 @@ RECORDS_PER_EVENT = 4
 def run(noun: str, arguments: list[str]) -> int:
     harden()
     options = _verbs(noun).parser.parse_args(arguments)
-    return _verify(options) if options.verb == "verify" else _show(options)
+    verbs = {
+        "verify": audit_verify.run,
+        "checkpoint": audit_checkpoint.run,
+        "repair": audit_repair.run,
+        "show": _show,
+    }
+    return verbs[options.verb](options)
 
 
 def _verbs(noun: str) -> Verbs:
     verbs = Verbs(noun, "The sealed log of what was asked, decided and done.")
     checked = verbs.add("verify", "one verdict on a log; needs no daemon, no vault and no network")
-    checked.add_argument("paths", nargs="*", metavar="DIR|FILE", help="default: this state's own log, anchor and pin")
-    checked.add_argument("--pin", metavar="FILE", help="the public pin of the log")
-    checked.add_argument("--anchor", metavar="FILE", help="a copy of the log's head kept elsewhere")
-    checked.add_argument("--checkpoint", metavar="FILE", help="a signed note of the log's head")
+    audit_verify.add_options(checked)
+    given = verbs.add("checkpoint", "a signed note of the log's head, to be kept where nobody here can change it")
+    audit_checkpoint.add_options(given)
+    verbs.add("repair", "cut an unfinished write off the end; needs the daemon to be stopped")
     shown = verbs.add("show", "its events, opened with the vault's key")
     shown.add_argument("--correlation-id", metavar="ID", help="of one request")
     shown.add_argument("--event", metavar="NAME", help="of one kind")
     shown.add_argument("--after-seq", type=whole_number, metavar="N", help="those after record N")
     shown.add_argument("--limit", type=positive_number, metavar="N", help=f"at most N; default {DEFAULT_EVENTS}")
     return verbs
-
-
-def _verify(options: Namespace) -> int:
-    from broker.audit import AuditError  # noqa: PLC0415 - the verifier is for this verb alone
-    from broker.audit.pin import Anchor, Pin  # noqa: PLC0415 - likewise
-    from broker.audit.verify import verify  # noqa: PLC0415 - likewise
-
-    where = places()
-    own = not options.paths
-    pin_path = Path(options.pin) if options.pin else where.pin if own else None
-    anchor_path = Path(options.anchor) if options.anchor else where.anchor_head if own else None
-    try:
-        pin = None if pin_path is None or _missing(pin_path, named=bool(options.pin)) else Pin.load(pin_path)
-        anchor = (
-            None
-            if anchor_path is None or _missing(anchor_path, named=bool(options.anchor))
-            else Anchor.load(anchor_path)
-        )
-    except AuditError as cause:
-        raise UsageError(str(cause)) from None
-    paths = [Path(path) for path in options.paths]
-    verdict = verify(
-        where.audit if own else paths[0] if len(paths) == 1 and paths[0].is_dir() else paths,
-        pin=pin,
-        anchor=anchor,
-        checkpoint=_note(options.checkpoint),
-        progress=_progress if sys.stderr.isatty() and not options.json else None,
-    )
-    show(dict(verdict.to_json()), _verdict(verdict.to_json()), as_json=options.json)
-    return verdict.exit_code
-
-
-def _missing(path: Path, *, named: bool) -> bool:
-    """Whether a file of the state is not there; one that was named has to be."""
-    if path.exists() or path.is_symlink():
-        return False
-    if named:
-        raise UsageError(f"there is no {path}")
-    return True
-
-
-def _note(path: str | None) -> bytes | None:
-    if path is None:
-        return None
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(MOST_NOTE_BYTES)
-    except OSError as cause:
-        raise UsageError(f"{path} can't be read: {cause.strerror}") from None
-
-
-def _verdict(verdict: JsonObject) -> list[str]:
-    good = verdict.get("verdict") in {"OK", "OK_UNANCHORED"}
-    place = ""
-    if verdict.get("segment") is not None:
-        word = "ends" if good else "first bad record"
-        place = f"{word}: {text(verdict, 'segment')} offset {text(verdict, 'offset')} record {text(verdict, 'seq')}"
-    known = "pinned" if verdict.get("pinned") else "NOT pinned: held against no key from outside"
-    return [
-        f"{'+' if good else 'x'} {text(verdict, 'verdict')}: {text(verdict, 'note')}",
-        f"  anchored: {text(verdict, 'rung')}; {known}" + ("; a writer is at work" if verdict.get("live") else ""),
-        f"  proven: {text(verdict, 'records')} records, to number {text(verdict, 'proven_to')}",
-        *([f"  {place}"] if place else []),
-    ]
-
-
-def _progress(done: int, whole: int) -> None:
-    line = "" if done >= whole else f"checking {done * 100 // max(whole, 1)} %"
-    print(f"\r{line:<14}\r{line}", end="", file=sys.stderr, flush=True)
 
 
 def _show(options: Namespace) -> int:

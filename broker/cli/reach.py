@@ -94,6 +94,12 @@ def desk(
             yield Desk(control=control, key=key, transient=is_transient, given=value)
 
 
+def started_and_stopped(where: Places) -> None:
+    """A daemon of our own, for what every start does. Raises CliError with its reason where it does not start."""
+    with _transient(where):
+        pass
+
+
 def unlocked_key(options: Namespace) -> tuple[Keys, ApproverKey]:
     """Ask for the passphrase and open the approver key with it. Raises WrongPassphrase."""
     file = key_file()
