@@ -38,7 +38,7 @@ def split(command: bytes) -> tuple[str, ...] | None:
         text = command.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    if any(ord(character) < 0x20 and character != "\t" or ord(character) == 0x7F for character in text):
+    if any((ord(character) < 0x20 and character != "\t") or ord(character) == 0x7F for character in text):
         return None
     words: list[str] = []
     at = 0
