@@ -161,16 +161,17 @@ class ControlClient:
         """The kept details of one failure."""
         return self._ask("GET", f"/v1/diagnostics/{_segment(reference)}")
 
-    def audit_events(
-        self,
-        *,
-        after_seq: int | None = None,
-        limit: int | None = None,
-        correlation_id: str | None = None,
-        event: str | None = None,
-    ) -> dict[str, JsonValue]:
-        query = _query(after_seq=after_seq, limit=limit, correlation_id=correlation_id, event=event)
-        return self._ask("GET", "/v1/audit/events" + query, answer_s=LOCAL_WORK_S)
+    def audit_events(self, **query: str | int | None) -> dict[str, JsonValue]:
+        """Events that match, from after `after_seq` on or the last before `before_seq`; filters as the contract names."""
+        return self._ask("GET", "/v1/audit/events" + _query(**query), answer_s=LOCAL_WORK_S)
+
+    def audit_activity(self, **query: str | int | None) -> dict[str, JsonValue]:
+        """Rows of the Activity view, the one that began last first."""
+        return self._ask("GET", "/v1/audit/activity" + _query(**query), answer_s=LOCAL_WORK_S)
+
+    def audit_sessions(self, **query: str | int | None) -> dict[str, JsonValue]:
+        """Sessions as the log tells of them, ended ones too."""
+        return self._ask("GET", "/v1/audit/sessions" + _query(**query), answer_s=LOCAL_WORK_S)
 
     # What widens anything is signed.
 
