@@ -40,6 +40,7 @@ class SshFault(StrEnum):
     HOST_KEY_UNKNOWN = "host_key_unknown"
     HOST_KEY_CHANGED = "host_key_changed"
     HOST_KEY_REVOKED = "host_key_revoked"
+    HOST_KEY_WEAK = "host_key_weak"  # DSA, RSA below 2048 bits, or of a kind that is not taken
     LOGIN_REJECTED = "login_rejected"
     KEY_UNUSABLE = "key_unusable"  # encrypted, of a kind or a size that is not taken
     CHANNEL_REFUSED = (
