@@ -56,13 +56,13 @@ def _of_same_log(before: bytes, note: bytes) -> bool:
     return kept is not None and fresh is not None and all(old.origin == fresh.origin for old in kept)
 
 
-def send_to_syslog(address: str, note: bytes, size: int) -> None:
+def send_to_syslog(address: str, note: bytes, size: int, *, limit_s: float = SYSLOG_S) -> None:
     """One RFC 5424 line; the note stands in it in base64. Raises TargetError."""
     line = syslog_line(note, size)
     for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
         try:
             with contextlib.closing(socket.socket(socket.AF_UNIX, kind)) as log:
-                log.settimeout(SYSLOG_S)
+                log.settimeout(limit_s)
                 log.connect(address)
                 log.sendall(line if kind == socket.SOCK_DGRAM else line + b"\n")
         except OSError as cause:
