@@ -14,6 +14,11 @@ ssh:openssh-client:the speed of SSH commands against the common client
 gnome-keyring-daemon:gnome-keyring:the OS keyring as a home of the audit log's seeds and as its anchor
 dbus-daemon:dbus:likewise, on a session bus of its own
 systemd-analyze:systemd:the syntax and the sandbox of the systemd units
+dash:dash:wrapped remote commands under that login shell
+busybox:busybox:the same under its ash
+zsh:zsh:the same under zsh
+tcsh:tcsh:the same under csh and tcsh
+fish:fish:the same under fish
 '
 
 missing=

@@ -18,7 +18,7 @@ _SPELLED = frozenset(b"\"$'!%\\`\n\r") | frozenset(range(0x20)) | frozenset(rang
 # trusted: no link, and ours. `d_m` says whether one may be made. No other variable of the far side is touched: all
 # names begin with d_, since an exported variable would reach the command with a new value.
 STORES = """
-d_ok() { [ -L "$d_d" ] && return 1; [ -d "$d_d/ops" ] && [ -O "$d_d" ] && [ -O "$d_d/ops" ] && [ -w "$d_d/ops" ]; };
+d_ok() { [ -L "$d_d" ] && return 1; [ -d "$d_d/ops" ] && [ -O "$d_d" ] && [ -O "$d_d/ops" ]; };
 d_mk() { [ $d_m = 1 ] && mkdir -m 700 "$d_d" "$d_d/ops" 2>/dev/null; };
 d_home() { [ -n "$HOME" ] && { d_d=$HOME/.doorward; d_ok || { [ -O "$HOME" ] && { d_mk; d_ok; }; }; }; };
 d_tmp() { d_d=/var/tmp/.doorward-$(id -u); d_mk; d_ok && case $(ls -ld "$d_d") in drwx------*) ;; *) return 1;; esac; };

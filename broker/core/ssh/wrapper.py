@@ -57,11 +57,11 @@ d_p "started $d_e $d_b $d_d";
 """
 
 # The wrapper lives on through the signals that end a session, so that it can write how the command ended. It keeps
-# quiet itself: some shells write of a child that a signal ended.
+# quiet itself: some shells write of a child that a signal ended, by the redirections of the child if it has any.
 _RUN = """
 exec 9>&2 2>/dev/null;
 trap : HUP INT QUIT TERM;
-"${SHELL:-/bin/sh}" -c "$d_c" 2>&9 9>&-;
+(exec 2>&9 9>&-; exec "${SHELL:-/bin/sh}" -c "$d_c");
 d_r=$?;
 echo "exit $d_r end" >>"$d_o";
 exit $d_r
@@ -73,8 +73,8 @@ _SPOOLED = """
 exec 2>/dev/null;
 trap : HUP INT QUIT TERM;
 d_k() { head -c @CAP@ >"$1"; cat >/dev/null; };
-{ { "${SHELL:-/bin/sh}" -c "$d_c" 2>&3 3>&-; echo "exit $? end" >>"$d_o"; } | { exec 3>&-; d_k "$d_o.out"; }; } 3>&1 |
-d_k "$d_o.err";
+{ { (exec 2>&3 3>&-; exec "${SHELL:-/bin/sh}" -c "$d_c"); echo "exit $? end" >>"$d_o"; } |
+{ exec 3>&-; d_k "$d_o.out"; }; } 3>&1 | d_k "$d_o.err";
 echo "spooled end" >>"$d_o"
 """
 _DETACHED = """
@@ -97,19 +97,17 @@ exec "${SHELL:-/bin/sh}" -c "$d_c"
 
 _PROBE = """
 d_m=1;
+d_try() {
 d_e=;
-if d_home || d_tmp; then
 [ -e "$d_d/store" ] || {
 { read -r d_e </proc/sys/kernel/random/uuid || d_e=$(date +%s)-$$-$(uname -n | tr -dc 0-9A-Za-z); } 2>/dev/null;
 { echo "$d_e" >"$d_d/store.$$" && { ln "$d_d/store.$$" "$d_d/store" || [ -e "$d_d/store" ]; }; } 2>/dev/null;
-rm -f "$d_d/store.$$"; };
+rm -f "$d_d/store.$$" 2>/dev/null; };
 d_e=;
-{ read -r d_e <"$d_d/store"; } 2>/dev/null;
 d_x=;
-{ echo probe >"$d_d/ops/probe.$$"; read -r d_x <"$d_d/ops/probe.$$"; } 2>/dev/null;
-rm -f "$d_d/ops/probe.$$";
-[ "$d_x" = probe ] || d_e=;
-fi;
+{ echo probe >"$d_d/probe.$$"; read -r d_x <"$d_d/probe.$$"; rm -f "$d_d/probe.$$"; read -r d_e <"$d_d/store"; } 2>/dev/null;
+[ "$d_x" = probe ] && [ -n "$d_e" ]; };
+{ d_home && d_try; } || { d_tmp && d_try; } || d_e=;
 printf "\\036@TAG@ probe %s %s %s\\n" "${d_e:--}" "$d_b" "$d_d"
 """
 
