@@ -11,7 +11,7 @@ nginx:nginx-light:requests to a real HTTPS upstream with a CA of its own
 tmux:tmux:the terminal UI as a human drives it
 sshd:openssh-server:SSH commands and transfers on real servers
 ssh:openssh-client:the speed of SSH commands against the common client
-gnome-keyring-daemon:gnome-keyring:the OS keyring as a home of the audit log's seeds and as its anchor
+gnome-keyring-daemon:gnome-keyring:the OS keyring as a home of the seeds of the audit log and as its anchor
 dbus-daemon:dbus:likewise, on a session bus of its own
 systemd-analyze:systemd:the syntax and the sandbox of the systemd units
 dash:dash:wrapped remote commands under that login shell
