@@ -1,0 +1,7 @@
+"""The SSH executor: one attempt per permit on connections of its own, measured event by event."""
+
+from broker.executors.ssh.client import SshExecutor
+from broker.executors.ssh.faults import SshExecutorError
+from broker.executors.ssh.frames import FrameSink
+
+__all__ = ["FrameSink", "SshExecutor", "SshExecutorError"]
