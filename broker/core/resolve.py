@@ -189,6 +189,8 @@ def _service(policy: Policy, name: str) -> Service:
     service = policy.services.get(name)
     if service is None:
         raise _InvalidError("unknown_service", "The policy has no service of that name; see: doorward services")
+    if service.ssh is not None:
+        raise _InvalidError("unknown_service", f"The service {name} is reached by SSH; see: doorward ssh --help")
     return service
 
 

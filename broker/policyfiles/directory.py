@@ -1,7 +1,7 @@
 """Reading a policy directory: regular files of the right owner, that nobody else may write, and no link followed.
 
-Takes `*.toml` and `*.pem` of the directory itself; names that begin with a dot and all others are left alone.
-Every file is looked at through its descriptor, so that what was checked is what is read.
+Takes `*.toml`, `*.pem` and `*.known_hosts` of the directory itself; names that begin with a dot and all others are
+left alone. Every file is looked at through its descriptor, so that what was checked is what is read.
 """
 
 import os
@@ -13,7 +13,7 @@ from broker.policyfiles.files import PolicyError, PolicyFile
 
 MAX_FILE_BYTES = 262_144
 MAX_FILES = 64
-SUFFIXES = (".toml", ".pem")
+SUFFIXES = (".toml", ".pem", ".known_hosts")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,100}")
 
 

@@ -33,8 +33,10 @@ def load_policy(files: Sequence[PolicyFile]) -> Policy:
             documents += _document(file, faults)
         elif file.name.endswith(".pem"):
             assets[file.name] = _certificates(file, faults)
+        elif file.name.endswith(".known_hosts"):
+            assets[file.name] = _known_hosts(file, faults)
         else:
-            faults.append(_fault(file, 1, "no file of a policy", "a name that ends in .toml or .pem"))
+            faults.append(_fault(file, 1, "no file of a policy", "a name that ends in .toml, .pem or .known_hosts"))
     policy = parse_policy(documents, assets=assets, digest=policy_digest(files))
     faults += policy if isinstance(policy, tuple) else _too_many(policy, files)
     if faults or isinstance(policy, tuple):
@@ -47,7 +49,10 @@ def _too_many(policy: Policy, files: Sequence[PolicyFile]) -> list[Fault]:
     counts = {
         "rules": len(policy.rules),
         "services": len(policy.services),
-        "operations": sum(len(service.operations) for service in policy.services.values()),
+        "operations": sum(
+            len(service.operations if service.ssh is None else service.ssh.operations)
+            for service in policy.services.values()
+        ),
         "agents": len(policy.agents),
     }
     return [
@@ -105,6 +110,15 @@ def _bounded(faults: list[Fault]) -> tuple[Fault, ...]:
     last = faults[FAULTS_MAX]
     more = replace(last, key="the files", problem=f"{len(faults) - FAULTS_MAX} more faults, from here on", expected="")
     return (*faults[:FAULTS_MAX], more)
+
+
+def _known_hosts(file: PolicyFile, faults: list[Fault]) -> str:
+    """The text of a known_hosts file; its lines are looked at where a service names it."""
+    try:
+        return file.raw.decode("utf-8")
+    except UnicodeDecodeError:
+        faults.append(_fault(file, 1, "not UTF-8", "text in UTF-8"))
+        return ""
 
 
 def _certificates(file: PolicyFile, faults: list[Fault]) -> str:

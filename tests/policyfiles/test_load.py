@@ -89,7 +89,7 @@ def test_two_files_of_one_name_and_files_of_other_kinds_are_refused() -> None:
     assert [
         "a.toml:1: the file: two files have this name, expected each name once",
         "c.pem:1: the file: no certificate in it can be read, expected certificates in PEM",
-        "notes.txt:1: the file: no file of a policy, expected a name that ends in .toml or .pem",
+        "notes.txt:1: the file: no file of a policy, expected a name that ends in .toml, .pem or .known_hosts",
     ] == [str(fault) for fault in told]
 
 

@@ -15,8 +15,10 @@ from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Decision, Deny, Operation
 from broker.core.policy.parse_answers import JUDGEMENTS
 from broker.core.policy.parse_rules import _LIMIT_RANGES
+from broker.core.policy.parse_ssh import MEANINGS
 from broker.core.predicate import answer_view, compile_selection, holds, selected
 from broker.core.resolve import HttpAsk, resolve
+from broker.core.ssh.model import MarkerMode
 from broker.policyfiles import PolicyError, PolicyFile
 from broker.policyfiles.check import check
 from broker.policyfiles.load import load_policy
@@ -178,7 +180,14 @@ DEFINITIONS = {
     "rule": keys.RULE,
     "agent": keys.AGENT,
     "limits": keys.LIMITS,
-    "service": keys.SERVICE,
+    "http_service": keys.SERVICE,
+    "ssh_service": keys.SSH_SERVICE,
+    "ssh_host": keys.SSH_HOST,
+    "ssh_defaults": keys.SSH_SHARED,
+    "ssh_operation": keys.SSH_OPERATION,
+    "exit_rule": keys.EXIT_RULE,
+    "ssh_examples": keys.EXAMPLES,
+    "ssh_example": keys.SSH_EXAMPLE,
     "tls": keys.TLS,
     "defaults": keys.SHARED,
     "operation": keys.OPERATION,
@@ -221,6 +230,8 @@ def test_loader_and_schema_know_the_same_values() -> None:
     assert [rule.value for rule in ApprovalRule] == definitions["rule"]["properties"]["approval"]["enum"]
     assert [code.value for code in WarningCode] == definitions["error"]["properties"]["warn"]["items"]["enum"]
     assert [judgement.value for judgement in JUDGEMENTS] == definitions["error"]["properties"]["category"]["enum"]
+    assert [meaning.value for meaning in MEANINGS] == definitions["exit_rule"]["properties"]["category"]["enum"]
+    assert [mode.value for mode in MarkerMode] == definitions["marker"]["enum"]
     assert {
         name: (part["minimum"], part["maximum"]) for name, part in definitions["limits"]["properties"].items()
     } == _LIMIT_RANGES
@@ -235,6 +246,7 @@ def test_loader_and_schema_know_the_same_values() -> None:
         '[[rules]]\nid = "a"\napproval = "none"\nagents = []\n',
         '[[rules]]\nid = "a"\napproval = "none"\nevidence = {}\n',
         '[services.a]\nkind = "ssh"\nbase_url = "https://a.example"\n',
+        '[services.a]\nkind = "ssh"\nhosts = { h = { user = "u" } }\noperations.x = { effect = "read" }\n',
         '[services.a]\nkind = "http"\n',
         '[services.a]\nkind = "http"\nbase_url = "https://a.example"\noperations.x = { effect = "read" }\n',
         "nosuch = 1\n",

@@ -2,10 +2,12 @@
 
 from broker.core.channels import Frozen, Raw
 from broker.core.classify.order import classify, dispatch_event
+from broker.core.classify.ssh import classify_ssh
 from broker.core.events import EventName
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import Classified, RawOutcome
-from broker.core.ssh.outcome import SshFault
+from broker.core.ssh.frozen import FrozenSsh
+from broker.core.ssh.outcome import SshFault, SshOutcome
 
 _DEADLINES = frozenset(
     {
@@ -22,6 +24,8 @@ def judged(frozen: Frozen, raw: Raw, *, now_ms: int, prior_doubt: bool) -> Class
     """Judge one attempt. Raises TypeError for an outcome of another channel: an executor's own fault."""
     if isinstance(frozen, FrozenRequest) and isinstance(raw, RawOutcome):
         return classify(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt)
+    if isinstance(frozen, FrozenSsh) and isinstance(raw, SshOutcome):
+        return classify_ssh(frozen, raw, prior_doubt=prior_doubt)
     raise TypeError("an executor's outcome is not of the request's channel")
 
 

@@ -6,7 +6,7 @@ account: it is looked up where that can tell more, and else put before a human.
 
 from dataclasses import dataclass
 
-from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
 from broker.core.outcome import Verdict
 from broker.core.ssh.frozen import Exec, FrozenSsh, Put
 from broker.core.ssh.model import MarkerMode, SshOperation
@@ -27,7 +27,8 @@ class SshCase:
 
     @property
     def is_write(self) -> bool:
-        return self.frozen.is_write
+        """Of a look-up it is the earlier action's."""
+        return self.frozen.effect is not Effect.READ
 
     @property
     def has_marker(self) -> bool:

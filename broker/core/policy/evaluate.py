@@ -9,8 +9,9 @@ from dataclasses import replace
 from broker.contract.reasons import ApprovalRule
 from broker.core.channels import Frozen
 from broker.core.identity import Caller
-from broker.core.policy.match import Facts, facts_of, first_mismatch
+from broker.core.policy.match import Facts, facts_of, first_mismatch, may_match
 from broker.core.policy.model import Allow, Ask, Decision, Deny, Limits, Policy, Rule, Service
+from broker.core.ssh.frozen import FrozenSsh
 
 STRICTNESS = {approval: rank for rank, approval in enumerate(ApprovalRule)}
 _NARROWEST_FIRST = ("operation", "service", "rule")
@@ -18,6 +19,8 @@ _NARROWEST_FIRST = ("operation", "service", "rule")
 
 def evaluate(policy: Policy, caller: Caller, frozen: Frozen) -> Decision:
     """What the policy says of this caller's frozen request."""
+    if isinstance(frozen, FrozenSsh) and frozen.is_look_up:
+        return _unless_denied(policy, facts_of(caller.agent, frozen))
     return decide(policy, facts_of(caller.agent, frozen), frozen.service, is_open=frozen.is_open)
 
 
@@ -34,6 +37,14 @@ def decide(policy: Policy, facts: Facts, service: Service, *, is_open: bool) -> 
         return Allow(rules=_ids(matching))
     deciding = [rule for rule in matching if rule.approval is strictest]
     return Ask(rule=governing(deciding, matching, policy.limits), rules=_ids(deciding))
+
+
+def _unless_denied(policy: Policy, facts: Facts) -> Decision:
+    """A look at what became of an earlier action needs no yes of its own: only a rule that denies is in its way."""
+    matching = [rule for rule in policy.rules if rule.approval is ApprovalRule.DENY and may_match(rule, facts)]
+    if matching:
+        return Deny(code="rule_denied", rules=_ids(matching), place=min(matching, key=lambda rule: rule.id).place)
+    return Allow(rules=())
 
 
 def governing(deciding: Sequence[Rule], matching: Sequence[Rule], limits: Limits) -> Rule:

@@ -9,7 +9,7 @@ FILE = frozenset({"version", "rules", "agents", "limits", "services"})
 RULE = frozenset(
     {
         "id", "approval", "reason", "agents", "services", "operations", "effects", "destructive", "methods", "paths",
-        "hosts", "max_uses", "max_age_s", "per", "expires_s", "arming_s", "in_doubt",
+        "hosts", "users", "commands", "shell", "max_uses", "max_age_s", "per", "expires_s", "arming_s", "in_doubt",
     }
 )  # fmt: skip
 AGENT = frozenset({"exe", "argv", "sha256"})
@@ -20,6 +20,21 @@ LIMITS = frozenset(
     }
 )  # fmt: skip
 SERVICE = frozenset({"kind", "base_url", "credential", "headers", "ad_hoc", "tls", "defaults", "operations"})
+SSH_SERVICE = frozenset(
+    {
+        "kind", "credential", "hosts", "user", "port", "host_keys", "known_hosts", "jump", "marker", "ad_hoc",
+        "defaults", "operations",
+    }
+)  # fmt: skip
+SSH_HOST = frozenset({"address", "port", "user", "host_keys", "known_hosts", "jump", "marker"})
+SSH_SHARED = frozenset({"exit_map", "success_when", "marker", "max_bytes"})
+SSH_OPERATION = SSH_SHARED | {
+    "command", "effect", "hosts", "destructive", "title", "targets", "change_key", "expect_disconnect",
+    "reconcile_command", "pipeline", "detach",
+}  # fmt: skip
+EXIT_RULE = frozenset({"when", "category", "code", "retry", "remote_effect", "delay_s", "examples"})
+SSH_EXAMPLE = frozenset({"exit_code", "stdout", "stderr"})
+ANY_SERVICE = SERVICE | SSH_SERVICE
 TLS = frozenset({"ca", "pin"})
 SHARED = frozenset(
     {"success", "response", "identity", "errors", "rate_limit", "idempotency", "completeness", "limits"}
@@ -40,13 +55,11 @@ EXAMPLES = frozenset({"match", "no_match"})
 EXAMPLE = frozenset({"status", "headers", "json", "text"})
 
 UNSUPPORTED: dict[frozenset[str], frozenset[str]] = {
-    RULE: frozenset({"evidence", "precheck", "users", "commands", "shell", "hours"}),
-    SERVICE: frozenset({"hosts", "host_keys", "jump"}),
+    RULE: frozenset({"evidence", "precheck", "hours"}),
     SHARED: frozenset({"auth", "redirect", "gateway", "async", "batch", "pagination", "scope", "warnings", "mcp"}),
     OPERATION: frozenset(
         {
-            "auth", "redirect", "gateway", "async", "batch", "pagination", "scope", "warnings", "mcp", "exit_map",
-            "success_when", "expect_disconnect", "reconcile_command", "pipeline", "marker", "detach",
+            "auth", "redirect", "gateway", "async", "batch", "pagination", "scope", "warnings", "mcp",
         }
     ),
     RESPONSE: frozenset({"schema", "body", "end_marker", "lenient_media"}),

@@ -58,12 +58,14 @@ def _facts_of_ssh(agent: str, frozen: FrozenSsh) -> Facts:
         address=frozen.host.address,
         user=frozen.host.user,
         segments=remote_segments(action.path) if isinstance(action, Put | Get) else None,
-        command=command_of(action.command) if isinstance(action, Exec) else None,
+        command=command_of(action.command, action.argv) if isinstance(action, Exec) else None,
     )
 
 
-def command_of(command: bytes) -> Command:
-    return Command(text=command.decode("utf-8", "surrogateescape"), words=split(command))
+def command_of(command: bytes, argv: tuple[str, ...] | None = None) -> Command:
+    """`argv` are the words where they were given as such: the command is what they were quoted to."""
+    text = command.decode("utf-8", "surrogateescape")
+    return Command(text=text, words=split(command) if argv is None else argv)
 
 
 def _facts_of_http(agent: str, frozen: FrozenRequest) -> Facts:

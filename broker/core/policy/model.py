@@ -175,6 +175,14 @@ class Service:
     ssh: SshSettings | None = None  # set for a service of kind "ssh", whose operations stand there
     place: Place
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What a credential of the service has to be bound to."""
+        if self.ssh is None:
+            return (self.base_url,)
+        hosts = self.ssh.hosts.values()
+        return tuple(sorted({one.url for host in hosts for one in (*host.jump, host)}))
+
     def bound_as(self, url: str) -> str:
         """What a credential would have to be bound to, as far as the policy itself names it."""
         return self.base_url if self.ssh is None else url

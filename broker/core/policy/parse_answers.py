@@ -3,11 +3,10 @@
 These blocks may stand in [services.X.defaults]; an operation's own block replaces the default as a whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from broker.contract.reasons import CODES, Category, Effect, RemoteEffect, Retry, WarningCode
-from broker.contract.wire import JsonValue
 from broker.core.policy.keys import (
     COMPLETENESS,
     DELAY,
@@ -23,7 +22,7 @@ from broker.core.policy.keys import (
 )
 from broker.core.policy.model import AnswerRule, Delay, Identity, RateLimit
 from broker.core.policy.table import Table
-from broker.core.predicate import Predicate, PredicateError, answer_view, compile_predicate, holds
+from broker.core.predicate import AnswerView, Predicate, PredicateError, answer_view, compile_predicate, holds
 
 JUDGEMENTS = (
     Category.PARTIAL,
@@ -62,7 +61,7 @@ def reading_of(table: Table, inherited: Reading) -> Reading:
     """The blocks in a table over those that it inherits."""
     reading = inherited
     if (success := table.table("success", SUCCESS)) is not None:
-        when = _predicate(success, "when", examples_required=False)
+        when = predicate_of(success, "when", examples_required=False)
         reading = replace(reading, success_statuses=success.integers("statuses", low=200, high=599), success_when=when)
     if (response := table.table("response", RESPONSE)) is not None:
         reading = replace(reading, media=_media(response), response_headers=_header_names(response))
@@ -76,7 +75,7 @@ def reading_of(table: Table, inherited: Reading) -> Reading:
     if (limit := table.table("rate_limit", RATE_LIMIT)) is not None:
         reading = replace(reading, rate_limit=_rate_limit(limit))
     if (completeness := table.table("completeness", COMPLETENESS)) is not None:
-        reading = replace(reading, complete_when=_predicate(completeness, "complete_when", required=True))
+        reading = replace(reading, complete_when=predicate_of(completeness, "complete_when", required=True))
     if (limits := table.table("limits", OPERATION_LIMITS)) is not None:
         reading = replace(reading, max_bytes=limits.optional_integer("max_bytes", low=1, high=1 << 30))
     if (idempotency := table.table("idempotency", IDEMPOTENCY)) is not None and idempotency.text("kind") != "none":
@@ -114,7 +113,7 @@ def _error_rule(table: Table) -> AnswerRule:
         known = ", ".join(sorted(CODES[category])) if category is not None else "none without a category"
         table.fault("code", "not one of the category's codes", known)
     return AnswerRule(
-        when=_predicate(table, "when", required=True) or _never(),
+        when=predicate_of(table, "when", required=True) or never(),
         category=category,
         code=code,
         retry=table.optional_member("retry", Retry),
@@ -139,7 +138,7 @@ def _refuse_useless(table: Table, *, uses_limit: bool) -> None:
 
 def _rate_limit(table: Table) -> RateLimit:
     return RateLimit(
-        when=_predicate(table, "when"),
+        when=predicate_of(table, "when"),
         delays=tuple(
             Delay(path=delay.text("from", pattern=PLACE, expected=PLACE_SHAPE), kind=delay.choice("kind", DELAY_KINDS))
             for delay in table.tables("delay", DELAY)
@@ -164,11 +163,22 @@ def _header_names(table: Table) -> tuple[str, ...]:
     return names
 
 
-def _predicate(table: Table, key: str, *, required: bool = False, examples_required: bool = True) -> Predicate | None:
-    """A predicate with its examples run. None where it is not declared or at fault."""
+def predicate_of(
+    table: Table,
+    key: str,
+    *,
+    required: bool = False,
+    examples_required: bool = True,
+    looks_at: str = "status, headers, json and text",
+    example: "tuple[frozenset[str], Callable[[Table], AnswerView | None]] | None" = None,
+) -> Predicate | None:
+    """A predicate with its examples run, each a table with these keys that `example` reads as an answer.
+
+    None where it is not declared or at fault.
+    """
     if key not in table:
         if required:
-            table.fault(key, "missing", "a predicate over status, headers, json and text")
+            table.fault(key, "missing", f"a predicate over {looks_at}")
         if "examples" in table:
             table.fault("examples", f"there is no {key} that they are examples of")
         return None
@@ -181,11 +191,19 @@ def _predicate(table: Table, key: str, *, required: bool = False, examples_requi
     except PredicateError as cause:
         table.fault(key, str(cause))
         return None
-    _run_examples(table, key, predicate, required=examples_required)
+    _run_examples(table, key, predicate, example or (EXAMPLE, _example), required=examples_required)
     return predicate
 
 
-def _run_examples(table: Table, key: str, predicate: Predicate, *, required: bool) -> None:
+def _run_examples(
+    table: Table,
+    key: str,
+    predicate: Predicate,
+    example: "tuple[frozenset[str], Callable[[Table], AnswerView | None]]",
+    *,
+    required: bool,
+) -> None:
+    known, read = example
     examples = table.table("examples", EXAMPLES)
     if examples is None:
         if required and "examples" not in table:
@@ -194,18 +212,18 @@ def _run_examples(table: Table, key: str, predicate: Predicate, *, required: boo
             )
         return
     for side, wanted in (("match", True), ("no_match", False)):
-        entries = examples.tables(side, EXAMPLE)
+        entries = examples.tables(side, known)
         if side not in examples:
             examples.fault(side, "missing", "at least one answer")
         for entry in entries:
-            answer = _example(entry)
+            answer = read(entry)
             verdict = holds(predicate, answer) if answer is not None else wanted
             if verdict is not wanted:
                 said = {True: "matches it", False: "does not match it", None: "can't be evaluated on it"}[verdict]
                 entry.fault(None, f"{key} {said}", "an example that holds")
 
 
-def _example(table: Table) -> dict[str, JsonValue] | None:
+def _example(table: Table) -> AnswerView | None:
     """The view of an example answer; None where it is at fault."""
     before = len(table.faults.found)
     headers: list[tuple[str, str]] = []
@@ -234,6 +252,6 @@ def _is_json(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _never() -> Predicate:
+def never() -> Predicate:
     """Stands in for a predicate at fault; the policy that holds it is dropped."""
     return compile_predicate("`false`")

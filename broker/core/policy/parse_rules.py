@@ -6,9 +6,10 @@ from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.effects import METHODS
 from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.keys import AGENT, LIMITS, RULE
-from broker.core.policy.match import fits
+from broker.core.policy.match import command_of, fits
 from broker.core.policy.model import AgentProgram, Limits, Rule, Service
 from broker.core.policy.table import Table
+from broker.core.ssh.commands import fault_of_pattern
 
 NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
 NAME_SHAPE = "lower-case letters, digits, hyphens and underscores, at most 64"
@@ -17,6 +18,8 @@ _GLOB = r"[A-Za-z0-9_.*-]{1,128}"
 _GLOB_SHAPE = "a name, in which * stands for any run of characters"
 _PATH = r"(?:/(?:\*\*?|[^/*%?#\\{}\x00-\x20\x7f-\x9f]+(?: [^/*%?#\\{}\x00-\x20\x7f-\x9f]+)*))+|/"
 _PATH_SHAPE = "a path below base_url as it reads decoded; a segment is a literal, * (one segment) or ** (any number)"
+
+_COMMAND_SHAPE = "words; * is one word, a last ** any number; with shell syntax only beside shell = true"
 
 _LIMIT_RANGES = {
     "prompts_per_minute": (1, 600),
@@ -43,7 +46,10 @@ def rule_of(table: Table) -> Rule:
         destructive=table.optional_flag("destructive"),
         methods=table.texts("methods", pattern="|".join(METHODS), expected=" or ".join(METHODS)),
         paths=_paths(table),
-        hosts=table.texts("hosts", pattern=r"[a-z0-9.:*-]{1,253}", expected="a lower-case host name, * for any run"),
+        hosts=table.texts("hosts", pattern=r"[a-z0-9.:*_-]{1,253}", expected="a lower-case host name, * for any run"),
+        users=table.texts("users", pattern=r"[A-Za-z0-9_.+*-]{1,64}", expected="a user name, * for any run"),
+        commands=_commands(table),
+        shell=table.flag("shell", default=False),
         max_uses=table.integer("max_uses", 200, low=1, high=100_000),
         max_age_s=table.integer("max_age_s", 3600, low=1, high=604_800),
         per=table.choice("per", SCOPES, "rule"),
@@ -52,6 +58,19 @@ def rule_of(table: Table) -> Rule:
         in_doubt=table.choice("in_doubt", ("refuse", "ask"), "refuse"),
         place=table.place,
     )
+
+
+def _commands(table: Table) -> tuple[str, ...]:
+    shell = table.flag("shell", default=False)
+    if shell and "commands" not in table:
+        table.fault("shell", "means nothing without commands", "commands")
+    shape = r"(?s)[^\x00]{1,24576}" if shell else r"[^\x00-\x1f\x7f]{1,4096}"
+    commands = table.texts("commands", pattern=shape, expected=_COMMAND_SHAPE)
+    for command in commands:
+        problem = fault_of_pattern(command)
+        if problem is not None and not (shell and command_of(command.encode()).words is None):
+            table.fault("commands", problem, _COMMAND_SHAPE)
+    return commands
 
 
 def _paths(table: Table) -> tuple[str, ...]:
@@ -69,11 +88,16 @@ def check_names(table: Table, rule: Rule, *, agents: dict[str, AgentProgram], se
     reach = [
         service for name, service in services.items() if not rule.services or any(fits(p, name) for p in rule.services)
     ]
-    known = {name for service in reach for name in service.operations}
-    known |= {f"{service.name}.{name}" for service in reach for name in service.operations}
-    known |= {method for service in reach for method in service.ad_hoc}
-    known |= {f"{service.name}.{method}" for service in reach for method in service.ad_hoc}
+    local = {service.name: _askable(service) for service in reach}
+    known = {name for names in local.values() for name in names}
+    known |= {f"{service}.{name}" for service, names in local.items() for name in names}
     _check(table, "operations", rule.operations, known, "an operation (or ad hoc method) of the rule's services")
+
+
+def _askable(service: Service) -> tuple[str, ...]:
+    if service.ssh is not None:
+        return (*service.ssh.operations, *service.ssh.ad_hoc)
+    return (*service.operations, *service.ad_hoc)
 
 
 def _check(table: Table, key: str, patterns: tuple[str, ...], known: set[str], expected: str) -> None:

@@ -7,10 +7,11 @@ from types import MappingProxyType
 from broker.contract.reasons import Effect
 from broker.contract.wire import JsonValue
 from broker.core.effects import METHODS
-from broker.core.policy.keys import OPERATION, RECONCILE, REQUEST, SERVICE, SHARED, TLS
+from broker.core.policy.keys import ANY_SERVICE, OPERATION, RECONCILE, REQUEST, SERVICE, SHARED, SSH_SERVICE, TLS
 from broker.core.policy.model import Operation, ReadBack, Service, Tls
 from broker.core.policy.parse_answers import Reading, check_reading, reading_of
 from broker.core.policy.parse_rules import NAME, NAME_SHAPE
+from broker.core.policy.parse_ssh import ssh_service_of
 from broker.core.policy.table import Table
 from broker.core.policy.template import Template, TemplateError, template_of
 from broker.core.predicate import PredicateError, argument_names, compile_selection
@@ -21,18 +22,24 @@ ANY = r"(?s).*"  # looked at by a parser of its own
 ARGUMENT = r"[A-Za-z][A-Za-z0-9_\[\].-]{0,63}"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _FILLED = re.compile(r"[a-z_][a-z0-9_]*")
+KINDS = ("http", "ssh")
 _STAND_IN_URL = "https://stand-in.invalid/"
 
 
 def services_in(table: Table, assets: Mapping[str, str]) -> dict[str, tuple[Table, Service]]:
     """The services of one file. `assets` are CA files by name, beside the policy files."""
-    tables = table.named("services", SERVICE, names=NAME, expected=NAME_SHAPE)
+    tables = table.named("services", ANY_SERVICE, names=NAME, expected=NAME_SHAPE)
     return {name: (below, service_of(name, below, assets)) for name, below in tables.items()}
 
 
 def service_of(name: str, table: Table, assets: Mapping[str, str]) -> Service:
-    if table.text("kind") not in {"http", ""}:
-        table.fault("kind", "not supported by this version", '"http"')
+    is_ssh = table.choice("kind", KINDS) == "ssh"
+    for key in sorted(set(table.values) & ANY_SERVICE - (SSH_SERVICE if is_ssh else SERVICE)):
+        table.fault(key, f"means nothing in a service of kind {'ssh' if is_ssh else 'http'}")
+    return ssh_service_of(name, table, assets) if is_ssh else _http_service_of(name, table, assets)
+
+
+def _http_service_of(name: str, table: Table, assets: Mapping[str, str]) -> Service:
     url = _base_url(table)
     defaults = table.table("defaults", SHARED)
     inherited = reading_of(defaults, Reading()) if defaults is not None else Reading()

@@ -4,9 +4,12 @@ A command with shell syntax has no tokens that could be relied on. It fits a pat
 then as a whole, letter for letter.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 ONE, REST = "*", "**"
+ARGUMENT = re.compile(r"\{([a-z][a-z0-9_]{0,63})\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,11 @@ def fault_of_pattern(pattern: str) -> str | None:
     if any("*" in token and token not in {ONE, REST} for token in tokens):
         return "* stands for a whole word"
     return None if tokens[0] not in {ONE, REST} else "the first word is spelled out"
+
+
+def placeholders(words: Iterable[str]) -> tuple[str, ...]:
+    """The arguments that stand in the words of an operation, each once."""
+    return tuple(dict.fromkeys(name for word in words for name in ARGUMENT.findall(word)))
 
 
 def command_fits(pattern: str, command: Command, *, shell: bool) -> bool:

@@ -108,12 +108,6 @@ def described(action: SshAction) -> str:
             return f"look up {operation_id}"
 
 
-def url_of(host: SshHost) -> str:
-    """The address in the form of a credential's binding."""
-    address = f"[{host.address}]" if ":" in host.address else host.address
-    return f"ssh://{host.user}@{address}:{host.port}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenSsh:
     """One action on one host, less the credential. `operation` is `service.name`, ad hoc `service.exec`."""
@@ -128,6 +122,7 @@ class FrozenSsh:
     args: JsonObject = field(default_factory=dict)
     targets: tuple[str, ...] = ()
     identifies: str = ""
+    is_look_up: bool = False  # it asks what became of an earlier action, and changes nothing of it
     output_bytes: int = MAX_STDIN_BYTES  # kept of stdout and of stderr each
     deadlines: SshDeadlines = field(default_factory=SshDeadlines)
 
@@ -137,13 +132,17 @@ class FrozenSsh:
 
     @property
     def is_write(self) -> bool:
-        return self.effect is not Effect.READ
+        """A look-up has the effect of the action that it asks about, and changes nothing itself."""
+        return self.effect is not Effect.READ and not self.is_look_up
 
     @property
     def is_open(self) -> bool:
         """Whether the service lets it be asked for at all."""
+        if self.is_look_up:
+            return True
         settings = self.service.ssh
-        return self.declared is not None or (settings is not None and settings.ad_hoc)
+        local = self.operation.removeprefix(f"{self.service.name}.")
+        return self.declared is not None or (settings is not None and local in settings.ad_hoc)
 
     @property
     def subject(self) -> str:
@@ -165,7 +164,7 @@ class FrozenSsh:
     @property
     def bound_urls(self) -> tuple[str, ...]:
         """Where the credential is shown; a binding has to cover each."""
-        return tuple(url_of(host) for host in (*self.host.jump, self.host))
+        return tuple(host.url for host in (*self.host.jump, self.host))
 
     @property
     def total_s(self) -> float:

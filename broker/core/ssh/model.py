@@ -49,6 +49,12 @@ class SshHost:
     jump: tuple["SshHost", ...] = ()
     marker: MarkerMode = MarkerMode.REQUIRED
 
+    @property
+    def url(self) -> str:
+        """The address in the form of a credential's binding."""
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        return f"ssh://{self.user}@{address}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitRule:
@@ -100,4 +106,4 @@ class SshSettings:
 
     hosts: Mapping[str, SshHost] = field(default_factory=lambda: MappingProxyType({}))
     operations: Mapping[str, SshOperation] = field(default_factory=lambda: MappingProxyType({}))
-    ad_hoc: bool = False
+    ad_hoc: tuple[str, ...] = ()  # of exec, put, get: what may be asked for without a declared operation

@@ -138,7 +138,7 @@ def test_all_faults_of_all_files_are_told_at_once() -> None:
         "not toml at all",
     )
 
-    assert ["p0.toml:4", "p1.toml:3", "p1.toml:4", "p1.toml:5", "p2.toml:2"] == [line.split(": ")[0] for line in told]
+    assert ["p0.toml:4", "p1.toml:2", "p1.toml:4", "p1.toml:5", "p2.toml:2"] == [line.split(": ")[0] for line in told]
 
 
 def test_a_name_stands_once_over_all_files() -> None:

@@ -1,0 +1,21 @@
+"""What can be asked, by channel, and the one way from an ask to what is frozen."""
+
+from typing import TypeAlias
+
+from broker.core.channels import Frozen
+from broker.core.policy.model import Policy
+from broker.core.resolve import HttpAsk, Invalid, resolve
+from broker.core.ssh.resolve import LookUpAsk, SshAsk, resolve_look_up, resolve_ssh
+
+Ask: TypeAlias = HttpAsk | SshAsk | LookUpAsk
+
+
+def resolved(policy: Policy, ask: Ask) -> Frozen | Invalid:
+    """The frozen request, or what is wrong with it."""
+    match ask:
+        case HttpAsk():
+            return resolve(policy, ask)
+        case SshAsk():
+            return resolve_ssh(policy, ask)
+        case LookUpAsk():
+            return resolve_look_up(policy, ask)
