@@ -33,6 +33,7 @@ class Raw:
     seq: int
     payload: bytes
     hash: bytes
+    flags: int = 0
 
     @property
     def size(self) -> int:
@@ -43,7 +44,7 @@ class Raw:
         return self.offset + self.size
 
     def header(self) -> bytes:
-        return HEADER.pack(16 + len(self.payload), self.kind, 0, 0, self.epoch, self.seq)
+        return HEADER.pack(16 + len(self.payload), self.kind, self.flags, 0, self.epoch, self.seq)
 
 
 def records_of(path: Path) -> list[Raw]:
