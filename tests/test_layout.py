@@ -45,6 +45,7 @@ OPENERS = {
     "broker/core/ssh/keyform.py": "reads a private key, and brings it into one form",
     "broker/client/approver.py": "derives keys from the passphrase and signs",
     "broker/client/handover.py": "hands keys and values to the daemon, and a passphrase to the screen",
+    "broker/daemon/seed_home.py": "packs the log's signing seeds for the keyring",
     "broker/audit/": "seals and opens records of the log with its own keys",
     "broker/operations/ledger.py": "seals recorded results",
     "broker/vault/": "seals and opens records",

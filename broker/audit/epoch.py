@@ -23,6 +23,7 @@ from broker.audit.payload import LOG_ID_BYTES, Endorser
 _SEED_FILE = re.compile(r"\d{10}\.seed")
 _SEED_OR_DRAFT = re.compile(r"\d{10}\.seed|\.\d{10}\.seed\.new")
 _SEED = struct.Struct(">8sI32s?")
+SEED_BYTES = _SEED.size  # of a seed as a home keeps it
 _EPOCH_DOMAIN = b"doorward/audit/epoch/v1\0"
 
 
@@ -116,7 +117,8 @@ class FileSeeds:
 
     def held(self) -> list[EpochKey]:
         """All keys whose seeds are here. Raises AuditError on a file that is none of ours."""
-        return [self._load(path) for path in sorted(self._directory.iterdir()) if _is_seed(path.name)]
+        keys = (self._load(path) for path in sorted(self._directory.iterdir()) if _is_seed(path.name))
+        return [key for key in keys if key is not None]
 
     def destroy_all_but(self, number: int) -> None:
         """Raises OSError."""
@@ -131,8 +133,12 @@ class FileSeeds:
     def _path(self, number: int) -> Path:
         return self._directory / f"{number:010d}.seed"
 
-    def _load(self, path: Path) -> EpochKey:
-        key = unpack_seed(read_private_file(path, max_bytes=_SEED.size), self._log_id, source=str(path))
+    def _load(self, path: Path) -> EpochKey | None:
+        """None where the seed was overwritten, and a power cut brought the name of the file back."""
+        content = read_private_file(path, max_bytes=_SEED.size)
+        if not any(content):
+            return None
+        key = unpack_seed(content, self._log_id, source=str(path))
         if path.name != self._path(key.number).name:
             raise AuditError(f"{path} holds the seed of another epoch; restore the right one")
         return key

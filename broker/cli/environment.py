@@ -7,6 +7,7 @@ unless they are named. No child ever gets a DOORWARD_ variable but the one that 
 from collections.abc import Iterable, Mapping
 
 STATE = frozenset({"DOORWARD_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"})
+SESSION_BUS = frozenset({"DBUS_SESSION_BUS_ADDRESS"})  # where the keyring is asked, if init chose it
 PLAIN = frozenset({"HOME", "PATH", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR"})
 AGENT = PLAIN | frozenset(
     {
@@ -18,8 +19,9 @@ _OWN = "DOORWARD_"
 
 
 def for_daemon(environ: Mapping[str, str]) -> dict[str, str]:
-    """Places, language and time."""
-    return {name: value for name, value in environ.items() if name in STATE | PLAIN or name.startswith("LC_")}
+    """Places, language and time, and the way to the session's keyring."""
+    known = STATE | PLAIN | SESSION_BUS
+    return {name: value for name, value in environ.items() if name in known or name.startswith("LC_")}
 
 
 def for_agent(environ: Mapping[str, str], *, named: Iterable[str] = (), everything: bool = False) -> dict[str, str]:

@@ -5,7 +5,6 @@ widens anything is signed here, over what this process was told to do and what i
 """
 
 import base64
-import math
 import os
 import time
 from dataclasses import dataclass
@@ -13,14 +12,16 @@ from typing import Protocol, Self
 from urllib.parse import quote, urlencode
 
 from broker.client.card import Card, parse_card
-from broker.client.faults import Broken, Refused
+from broker.client.control_answers import integer, items, parsed, part, refusal, text
+from broker.client.faults import Broken
 from broker.client.handover import key_text
 from broker.client.places import Places
-from broker.client.transport import ANSWER_S, Answer, Connection, EventStream
-from broker.contract.wire import JsonObject, JsonValue, WireError, digest, dump, parse_object
+from broker.client.transport import ANSWER_S, Connection, EventStream
+from broker.contract.wire import JsonObject, JsonValue, WireError, digest, dump
 from broker.core.secret import Secret
 
 LOCAL_WORK_S = 60.0  # opening a vault, checking a log
+VERIFYING_S = 330.0  # opening a vault waits for the verification of the whole log
 MAX_CARD_BYTES = 4 << 20  # a card carries up to 64 KiB of body, escaped
 
 
@@ -75,13 +76,13 @@ class ControlClient:
         return self._ask("GET", "/v1/status")
 
     def approvals(self, *, state: str | None = None) -> list[dict[str, JsonValue]]:
-        return _items(self._ask("GET", "/v1/approvals" + _query(state=state)), "approvals")
+        return items(self._ask("GET", "/v1/approvals" + _query(state=state)), "approvals")
 
     def sessions(self) -> list[dict[str, JsonValue]]:
-        return _items(self._ask("GET", "/v1/sessions"), "sessions")
+        return items(self._ask("GET", "/v1/sessions"), "sessions")
 
     def grants(self) -> list[dict[str, JsonValue]]:
-        return _items(self._ask("GET", "/v1/grants"), "grants")
+        return items(self._ask("GET", "/v1/grants"), "grants")
 
     def policy(self) -> dict[str, JsonValue]:
         return self._ask("GET", "/v1/policy")
@@ -96,8 +97,11 @@ class ControlClient:
     # What only takes away needs no signature.
 
     def unlock(self, vault_kek: Secret | bytes) -> dict[str, JsonValue]:
-        kek = key_text(vault_kek) if isinstance(vault_kek, Secret) else _b64(vault_kek)
-        return self._ask("POST", "/v1/unlock", {"kek_b64": kek}, answer_s=LOCAL_WORK_S)
+        return self._ask("POST", "/v1/unlock", {"kek_b64": _kek(vault_kek)}, answer_s=VERIFYING_S)
+
+    def quarantine(self) -> dict[str, JsonValue]:
+        """Why nothing runs, and what there is to sign for taking it over."""
+        return self._ask("GET", "/v1/vault/quarantine", answer_s=VERIFYING_S)
 
     def lock(self) -> dict[str, JsonValue]:
         return self._ask("POST", "/v1/lock", {}, answer_s=LOCAL_WORK_S)
@@ -141,7 +145,7 @@ class ControlClient:
         return _served(answer)
 
     def credentials(self) -> list[dict[str, JsonValue]]:
-        return _items(self._ask("GET", "/v1/credentials"), "credentials")
+        return items(self._ask("GET", "/v1/credentials"), "credentials")
 
     def explain(self, request: JsonObject, *, agent: str | None = None) -> dict[str, JsonValue]:
         body: dict[str, JsonValue] = {"request": request}
@@ -150,19 +154,18 @@ class ControlClient:
         return self._ask("POST", "/v1/explain", body)
 
     def operations(self, *, state: str | None = None) -> list[dict[str, JsonValue]]:
-        return _items(self._ask("GET", "/v1/operations" + _query(state=state)), "operations")
+        return items(self._ask("GET", "/v1/operations" + _query(state=state)), "operations")
 
     def reconcile(self, correlation_id: str) -> dict[str, JsonValue]:
         """An envelope of its own."""
-        target = f"/v1/operations/{_segment(correlation_id)}/reconcile"
-        return self._ask("POST", target, {}, answer_s=600.0)
+        return self._ask("POST", f"/v1/operations/{_segment(correlation_id)}/reconcile", {}, answer_s=600.0)
 
     def diagnostic(self, reference: str) -> dict[str, JsonValue]:
         """The kept details of one failure."""
         return self._ask("GET", f"/v1/diagnostics/{_segment(reference)}")
 
     def audit_events(self, **query: str | int | None) -> dict[str, JsonValue]:
-        """Events that match, from after `after_seq` on or the last before `before_seq`; filters as the contract names."""
+        """Events that match, from after `after_seq` on or the last before `before_seq`; filters as in the contract."""
         return self._ask("GET", "/v1/audit/events" + _query(**query), answer_s=LOCAL_WORK_S)
 
     def audit_activity(self, **query: str | int | None) -> dict[str, JsonValue]:
@@ -209,12 +212,17 @@ class ControlClient:
             body["reason"] = reason
         return self._ask("POST", f"/v1/approvals/{_segment(served.id)}/decision", body)
 
+    def readopt(self, statement: JsonObject, vault_kek: Secret | bytes, key: Signer) -> dict[str, JsonValue]:
+        """Take a quarantined vault over; `statement` is what `quarantine` showed."""
+        body = {**self._statement("vault.readopt", statement, key), "kek_b64": _kek(vault_kek)}
+        return self._ask("POST", "/v1/vault/readopt", body, answer_s=2 * VERIFYING_S)
+
     def thaw(self, key: Signer) -> dict[str, JsonValue]:
         return self._signed("POST", "/v1/thaw", "thaw", {}, key)
 
     def unmute(self, session_id: str, key: Signer) -> dict[str, JsonValue]:
-        target = f"/v1/sessions/{_segment(session_id)}/unmute"
-        return self._signed("POST", target, "session.unmute", {"id": session_id}, key)
+        path = f"/v1/sessions/{_segment(session_id)}/unmute"
+        return self._signed("POST", path, "session.unmute", {"id": session_id}, key)
 
     def add_credential(self, params: JsonObject, secret: JsonObject, key: Signer) -> dict[str, JsonValue]:
         """`params` as the contract has them: name, kind, origins, and header and template where the kind takes them."""
@@ -246,6 +254,12 @@ class ControlClient:
     def _signed(
         self, method: str, target: str, verb: str, params: JsonObject, key: Signer, secret: JsonObject | None = None
     ) -> dict[str, JsonValue]:
+        body = self._statement(verb, params, key)
+        if secret is not None:
+            body["secret"] = secret
+        return self._ask(method, target, body, answer_s=LOCAL_WORK_S)
+
+    def _statement(self, verb: str, params: JsonObject, key: Signer) -> dict[str, JsonValue]:
         status = self.status()
         self._same_log(key, status)
         statement: dict[str, JsonValue] = {
@@ -253,18 +267,15 @@ class ControlClient:
             "params": params,
             "nonce": self._nonce(),
             "log_id": key.log_id,
-            "vault_term": _integer(_part(status, "vault"), "term"),
+            "vault_term": integer(part(status, "vault"), "term"),
         }
-        body: dict[str, JsonValue] = {"statement": statement, "signature": _b64(key.sign_statement(statement))}
-        if secret is not None:
-            body["secret"] = secret
-        return self._ask(method, target, body, answer_s=LOCAL_WORK_S)
+        return {"statement": statement, "signature": _b64(key.sign_statement(statement))}
 
     def _nonce(self) -> str:
-        return _text(self._ask("GET", "/v1/nonce"), "nonce")
+        return text(self._ask("GET", "/v1/nonce"), "nonce")
 
     def _same_log(self, key: Signer, status: JsonObject) -> None:
-        if _text(status, "log_id") != key.log_id:
+        if text(status, "log_id") != key.log_id:
             raise Broken(
                 "this daemon keeps another log than the one that your approver key belongs to: nothing was signed. "
                 "Check DOORWARD_HOME"
@@ -286,38 +297,10 @@ class ControlClient:
         except WireError as cause:
             raise Broken(f"the request can't be sent: {cause}") from cause
         answer = self._connection.request(method, target, octets, answer_s=answer_s, max_bytes=max_bytes)
-        value = _parsed(answer)
+        value = parsed(answer)
         if answer.status >= 300:
-            raise _refusal(answer.status, value)
+            raise refusal(answer.status, value)
         return value
-
-
-def _parsed(answer: Answer) -> dict[str, JsonValue]:
-    try:
-        return parse_object(answer.body or b"{}", max_bytes=max(len(answer.body), 2))
-    except WireError as cause:
-        raise Broken(f"the daemon's answer ({answer.status}) is not usable: {cause}", sent=True) from cause
-
-
-def _refusal(status: int, value: JsonObject) -> Exception:
-    error = value.get("error")
-    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
-        return Broken(f"the daemon answered {status} without a reason: it may be of another version than this client")
-    listed = error.get("faults")
-    faults = listed if isinstance(listed, list) else []
-    delay = error.get("retry_after_s")
-    return Refused(
-        str(error.get("message") or error["code"]),
-        status=status,
-        code=str(error["code"]),
-        faults=tuple(_fault(fault) for fault in faults if isinstance(fault, dict)),
-        retry_after_s=math.ceil(delay) if isinstance(delay, int | float) else None,
-    )
-
-
-def _fault(fault: JsonObject) -> tuple[str, str, str]:
-    path, problem, expected = (fault.get(name) for name in ("path", "problem", "expected"))
-    return str(path or ""), str(problem or ""), str(expected or "")
 
 
 def _served(answer: JsonObject) -> Served:
@@ -329,58 +312,34 @@ def _served(answer: JsonObject) -> Served:
     except WireError as cause:
         raise Broken(f"the daemon's card can't be signed: {cause}") from cause
     card = parse_card(raw)
-    served_id = _text(answer, "id")
-    if card.approval_id != served_id or drawn != _text(answer, "card_digest"):
+    served_id = text(answer, "id")
+    if card.approval_id != served_id or drawn != text(answer, "card_digest"):
         raise Broken("the daemon's card is not the one that it names: not showing it")
     return Served(
         id=served_id,
-        state=_text(answer, "state"),
+        state=text(answer, "state"),
         card=card,
         raw=raw,
         digest=drawn,
-        nonce=_text(answer, "nonce"),
-        arming_ms=_integer(answer, "arming_ms"),
-        served_at_ms=_integer(answer, "served_at_ms"),
-        expires_at_ms=_integer(answer, "expires_at_ms"),
-        joined=_integer(answer, "joined"),
+        nonce=text(answer, "nonce"),
+        arming_ms=integer(answer, "arming_ms"),
+        served_at_ms=integer(answer, "served_at_ms"),
+        expires_at_ms=integer(answer, "expires_at_ms"),
+        joined=integer(answer, "joined"),
     )
 
 
-def _items(answer: JsonObject, name: str) -> list[dict[str, JsonValue]]:
-    value = answer.get(name)
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise Broken(f"the daemon's answer holds no list of {name}")
-    return [item for item in value if isinstance(item, dict)]
-
-
-def _part(answer: JsonObject, name: str) -> dict[str, JsonValue]:
-    value = answer.get(name)
-    if not isinstance(value, dict):
-        raise Broken(f"the daemon's answer holds no {name}")
-    return value
-
-
-def _text(answer: JsonObject, name: str) -> str:
-    value = answer.get(name)
-    if not isinstance(value, str):
-        raise Broken(f"the daemon's answer holds no {name}")
-    return value
-
-
-def _integer(answer: JsonObject, name: str) -> int:
-    value = answer.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise Broken(f"the daemon's answer holds no {name}")
-    return value
-
-
-def _segment(text: str) -> str:
-    return quote(text, safe="")
+def _segment(word: str) -> str:
+    return quote(word, safe="")
 
 
 def _query(**values: str | int | None) -> str:
     named = {name: value for name, value in values.items() if value is not None}
     return "?" + urlencode(named) if named else ""
+
+
+def _kek(vault_kek: Secret | bytes) -> str:
+    return key_text(vault_kek) if isinstance(vault_kek, Secret) else _b64(vault_kek)
 
 
 def _b64(octets: bytes) -> str:

@@ -84,6 +84,16 @@ class Places:
         return self.data / "audit-seed"
 
     @property
+    def known_damage(self) -> "Path":
+        """What a human took over of a damaged log, in clear; the vault has it sealed."""
+        return self.data / "audit.known"
+
+    @property
+    def audit_keyring(self) -> "Path":
+        """Stands there where the log's seeds and a copy of its head live in the OS keyring too."""
+        return self.data / "audit.keyring"
+
+    @property
     def anchor_head(self) -> "Path":
         return self.anchor / "head"
 

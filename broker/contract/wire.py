@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
 
 TYPE_CHECKING = False  # loading `typing` is a tenth of the thin client's whole time
 if TYPE_CHECKING:
@@ -120,11 +121,11 @@ def _is_deeper(bare: bytes, max_depth: int) -> bool:
 
 def canonical(value: JsonValue) -> bytes:
     """The one spelling that is hashed and signed. Raises WireError on floats and lone surrogates."""
-    _refuse_floats(value)
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain).encode(
-            "utf-8"
-        )
+        if type(value) is str:  # what most values are, and the short way to the same spelling
+            return encode_basestring(value).encode("utf-8")
+        _refuse_floats(value)
+        return _spell(value).encode("utf-8")
     except UnicodeEncodeError:
         raise WireError("a string holds half a surrogate pair") from None
 
@@ -135,14 +136,27 @@ def _plain(value: object) -> object:
     raise WireError(f"{type(value).__name__} has no JSON spelling")
 
 
+_SCALARS = frozenset({str, int, bool, type(None)})  # exactly these need no second look
+_spell = json.JSONEncoder(  # made once, for a record is written in every few microseconds
+    sort_keys=True,
+    separators=(",", ":"),
+    ensure_ascii=False,
+    check_circular=False,  # what goes in circles has been refused before
+    default=_plain,
+).encode
+
+
 def _refuse_floats(value: JsonValue) -> None:
+    if type(value) in _SCALARS:
+        return
     if isinstance(value, float):
         raise WireError("canonical JSON holds integers only")
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise WireError("a key is not a string")
-            _refuse_floats(item)
+            if type(item) not in _SCALARS:
+                _refuse_floats(item)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for item in value:
             _refuse_floats(item)

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping
 
 from broker.audit import AuditError
-from broker.audit.reader import hash_of, read_events
+from broker.audit.reader import read_events
 from broker.contract.reasons import VaultState
 from broker.contract.statements import policy_bytes
 from broker.contract.wire import JsonObject
@@ -192,22 +192,29 @@ class Archive(Credentials):
 
     def _check(self, opened: Opened) -> QuarantineReason | None:
         """While unlocking: log and vault belong together, and neither has gone back behind what the other knows."""
-        known, directory = opened.audit_head(), self._at.audit_paths.directory
-        key = opened.audit_keys().audit_sk
-        if not self._at.pin.opened_by(key) or (known is not None and known.seq > self._at.writer.head[0]):
+        at = self._at
+        if not at.pin.opened_by(opened.audit_keys().audit_sk):
             return QuarantineReason.AUDIT_MISMATCH
-        self._ledger_told = 0
         try:
-            if known is not None and hash_of(directory, known.seq) != known.h:
-                return QuarantineReason.AUDIT_MISMATCH
-            for seq, told in read_events(directory, key, start_seq=known.seq if known else 0):
-                self._ledger_told = max(self._ledger_told, _number_in(told, "ledger"))
-                if _number_in(told, "generation") > opened.generation:
-                    self._warn(f"record {seq} of the audit log tells of a later vault than the one that is here")
-                    return QuarantineReason.GENERATION_WENT_BACK
+            found = at.watch.at_unlock(known=opened.known_damage(), head=opened.audit_head())
+            at.watch.refuse_unusable(found)
+            reason = at.watch.reason(found)
+            if reason is None and self._told_generation(opened) > opened.generation:
+                self._warn("the audit log tells of a later vault than the one that is here")
+                reason = QuarantineReason.GENERATION_WENT_BACK
         except AuditError as cause:  # that proves nothing against the vault, and nothing for it
-            raise ControlError("audit_unwritable", f"The audit log can't be read: {cause}") from None
-        return None
+            text = f"The audit log can't be used, so the vault stays locked: {cause}"
+            raise ControlError("audit_unwritable", text) from None
+        return reason
+
+    def _told_generation(self, opened: Opened) -> int:
+        """The latest vault that the log tells of since the head that this one remembers. Raises AuditError."""
+        known, generation, self._ledger_told = opened.audit_head(), 0, 0
+        key, directory = opened.audit_keys().audit_sk, self._at.audit_paths.directory
+        for _, told in read_events(directory, key, start_seq=known.seq if known else 0):
+            self._ledger_told = max(self._ledger_told, _number_in(told, "ledger"))
+            generation = max(generation, _number_in(told, "generation"))
+        return generation
 
     def _operation(self, attempt: Attempt) -> JsonObject:
         service = self._at.rulebook.current().services.get(attempt.service)

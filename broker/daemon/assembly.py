@@ -1,7 +1,7 @@
 """Builds every object of the daemon once, in reading order; the only place that knows them all."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -9,8 +9,7 @@ from aiohttp import web
 from broker.approvals.desk import Desk
 from broker.audit.diagnostics import DiagnosticsStore
 from broker.audit.disk import Disk, LocalDisk
-from broker.audit.pin import AuditPaths, Pin
-from broker.audit.writer import AuditWriter
+from broker.audit.pin import Pin
 from broker.client.places import Places
 from broker.contract.openapi import document
 from broker.contract.version import VERSION
@@ -20,11 +19,12 @@ from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
-from broker.daemon.office import DaemonOffice
+from broker.daemon.log_parts import LogParts, open_log
 from broker.daemon.premises import Premises
 from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
+from broker.daemon.watched_office import WatchedOffice
 from broker.executors.https.client import HttpsExecutor
 from broker.operations.ledger import LedgerStore
 from broker.operations.reconcile import Reconciler
@@ -76,7 +76,7 @@ class House:
     """A daemon that is built and not yet open."""
 
     premises: Premises
-    office: DaemonOffice
+    office: WatchedOffice
     agents: Listener
     control: Listener
 
@@ -85,8 +85,7 @@ class House:
 class _Stores:
     """What is read from disk at the start."""
 
-    paths: AuditPaths
-    writer: AuditWriter
+    log: LogParts
     diagnostics: DiagnosticsStore
     vault: Vault
     ledger: LedgerStore
@@ -102,12 +101,15 @@ class _People:
     desk: Desk
 
 
-async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, descriptors: int) -> House:
+async def build(
+    places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, environ: Mapping[str, str], descriptors: int
+) -> House:
     """Open the stores and put everything together. Raises AuditError, VaultError, LedgerError."""
     clock = SystemClock()
-    stores = await asyncio.to_thread(_open, places, clock, wiring)
-    reading = AuditReading(directory=stores.paths.directory, head=lambda: stores.writer.head[0], tasks=tasks)
-    custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(stores.writer, reading.written)
+    stores = await asyncio.to_thread(_open, places, environ, clock, wiring)
+    log = stores.log
+    reading = AuditReading(directory=log.paths.directory, head=lambda: log.writer.head[0], tasks=tasks)
+    custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(log.writer, reading.written)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
     people = _people(stores, rulebook, journal, clock, runs)
     executor = HttpsExecutor(
@@ -127,23 +129,12 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         runs=runs,
         clock=clock,
     )
-    engine = PipelineEngine(
-        pipeline=pipeline,
-        reconciler=Reconciler(ledger=stores.ledger, policies=rulebook, audit=journal, clock=clock),
-        ledger=stores.ledger,
-        runs=runs,
-        desk=people.desk,
-        sessions=people.sessions,
-        policies=rulebook,
-        vault=custody,
-        clock=clock,
-        broker=identify(ourselves(boot=boot_id()), agents={}, holders={}),
-    )
     premises = Premises(
         places=places,
-        audit_paths=stores.paths,
+        audit_paths=log.paths,
         pin=Pin.load(places.pin),
-        writer=stores.writer,
+        writer=log.writer,
+        watch=log.watch,
         journal=journal,
         reading=reading,
         diagnostics=stores.diagnostics,
@@ -159,18 +150,40 @@ async def build(places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, des
         challenges=people.challenges,
         refusals=RepeatedRefusals(audit=journal, clock=clock),
         floods=Floods(audit=journal, clock=clock),
-        engine=engine,
+        engine=_engine(pipeline, stores, people, rulebook, custody, journal, runs, clock),
         clock=clock,
         version=VERSION,
     )
     return await _with_faces(premises, tasks, DoorLimits.within(descriptors))
 
 
-def _open(places: Places, clock: SystemClock, wiring: Wiring) -> _Stores:
-    paths = AuditPaths(directory=places.audit, pin=places.pin, anchor=places.anchor_head, seeds=places.seeds)
+def _engine(
+    pipeline: Pipeline,
+    stores: _Stores,
+    people: _People,
+    rulebook: Rulebook,
+    custody: Custody,
+    journal: Journal,
+    runs: RunTable,
+    clock: SystemClock,
+) -> PipelineEngine:
+    return PipelineEngine(
+        pipeline=pipeline,
+        reconciler=Reconciler(ledger=stores.ledger, policies=rulebook, audit=journal, clock=clock),
+        ledger=stores.ledger,
+        runs=runs,
+        desk=people.desk,
+        sessions=people.sessions,
+        policies=rulebook,
+        vault=custody,
+        clock=clock,
+        broker=identify(ourselves(boot=boot_id()), agents={}, holders={}),
+    )
+
+
+def _open(places: Places, environ: Mapping[str, str], clock: SystemClock, wiring: Wiring) -> _Stores:
     return _Stores(
-        paths=paths,
-        writer=AuditWriter.open(paths, clock=clock.now_ms, disk=wiring.disk()),
+        log=open_log(places, environ, now_ms=clock.now_ms, disk=wiring.disk()),
         diagnostics=DiagnosticsStore.of(places.diagnostics, Pin.load(places.pin), clock=clock.now_ms),
         vault=Vault.open(places.vault),
         ledger=LedgerStore(places.ledger, now_ms=clock.now_ms),
@@ -211,7 +224,7 @@ def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: System
 
 async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: DoorLimits) -> House:
     at = premises
-    office = DaemonOffice(premises)
+    office = WatchedOffice(premises)
     at.ledger.alarm = office.distrust_ledger
     at_agents, at_control = (Connections(boot=boot_id()) for _ in range(2))
     agent_api = AgentApi(

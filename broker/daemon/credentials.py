@@ -26,6 +26,7 @@ from broker.core.credential import (
 from broker.core.events import AuditEvent, EventName
 from broker.core.secret import Secret
 from broker.daemon.checkpoints import Checkpoints
+from broker.daemon.log_watch import told_of
 from broker.daemon.premises import Premises
 from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
@@ -141,6 +142,12 @@ class Credentials:
     def _warn(self, what: str) -> None:
         if what not in self._warned:
             self._warned.append(what)
+
+    def _post_verified(self) -> None:
+        """On record: what the latest verification of the log said."""
+        latest = self._at.watch.latest
+        if latest is not None:
+            self._post(EventName.AUDIT_VERIFIED, **told_of(latest.inspection))
 
     def _post(self, name: EventName, **fields: JsonValue) -> None:
         with suppress(AuditUnwritable):  # what it tells of happened all the same

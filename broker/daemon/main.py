@@ -54,9 +54,11 @@ async def serve(
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        house = await build(places, tasks, wiring or Wiring(), descriptors=_raise_descriptor_limit())
-        await _announce(house, transient=transient)
+        limit = _raise_descriptor_limit()
+        house = await build(places, tasks, wiring or Wiring(), environ=environ, descriptors=limit)
+        await house.office.announce(transient=transient)
         serving, endpoints = _open_doors(house, tasks, places, passed, transient=transient)
+        tasks.create_task(house.office.verify_at_start())
         serving.append(tasks.create_task(_upkeep(house)))
         sockets.notify(environ, "READY=1\nSTATUS=serving")
         print("ready", flush=True)  # noqa: T201 - whoever started this daemon waits for the word
@@ -96,26 +98,10 @@ async def _upkeep(house: House) -> None:
     await upkeep(floods=at.floods, refusals=at.refusals, sessions=at.sessions, diagnostics=at.diagnostics)
 
 
-async def _announce(house: House, *, transient: bool) -> None:
-    """The first records of this run: that it started, what it recovered, and what it found in doubt."""
-    at = house.premises
-    await at.record(
-        EventName.DAEMON_STARTED, version=at.version, transient=transient, recovered=str(at.writer.recovered or "")
-    )
-    for correlation_id in await asyncio.to_thread(at.ledger.interrupted):
-        at.journal.post(
-            AuditEvent(
-                name=EventName.OPERATION_IN_DOUBT,
-                at_ms=at.clock.now_ms(),
-                correlation_id=correlation_id,
-                fields={"why": "the daemon ended before the outcome was recorded"},
-            )
-        )
-
-
 async def _stop(house: House, drain_s: float) -> None:
     """Void what waits, finish what is under way, lock, record the end."""
     at = house.premises
+    at.watch.stop()
     at.runs.stop_taking()
     at.desk.void(Happening.STOPPING)
     with suppress(TimeoutError):
@@ -139,6 +125,7 @@ async def _stop(house: House, drain_s: float) -> None:
     with suppress(AuditUnwritable):
         await at.journal.append(AuditEvent(name=EventName.DAEMON_STOPPED, at_ms=at.clock.now_ms()))
     await asyncio.to_thread(at.writer.close)
+    await asyncio.to_thread(at.watch.close)
     at.diagnostics.close()
     at.ledger.close()
     with suppress(VaultError):

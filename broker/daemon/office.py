@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from broker.approvals.answers import Answer, AnswerRefused
 from broker.audit import AuditError
+from broker.audit.endorse import Sign
 from broker.audit.seal import EpochReason
 from broker.contract.openapi import document
 from broker.contract.reasons import VaultState
@@ -22,6 +23,7 @@ from broker.core.events import EventName
 from broker.core.secret import Secret
 from broker.daemon.archive import Archive
 from broker.daemon.credentials import told
+from broker.daemon.log_watch import told_of
 from broker.operations.ledger import LedgerError
 from broker.policyfiles.files import PolicyError
 from broker.ports import AuditUnwritable
@@ -29,7 +31,7 @@ from broker.server.faults import ControlError
 from broker.server.office import Refused, Signed
 from broker.server.sessions import Ended
 from broker.server.shapes import decoded, text_or_none
-from broker.vault import Fault, VaultError
+from broker.vault import Fault, VaultError, in_words, remedy
 
 FINGERPRINTS = "ledger/fingerprints"
 SEALS = "ledger/seals"
@@ -64,17 +66,22 @@ class DaemonOffice(Archive):
 
     async def status(self) -> JsonObject:
         at = self._at
-        seq, _ = at.writer.head
+        reason = at.vault.quarantine_reason
         return {
             "version": at.version,
             "log_id": self.log_id,
-            "vault": {"state": at.custody.state.value, "term": at.vault.term, "kdf": at.vault.kdf.to_json()},
+            "vault": {
+                "state": at.custody.state.value,
+                "term": at.vault.term,
+                "kdf": at.vault.kdf.to_json(),
+                "reason": None if reason is None else reason.value,
+            },
             "policy": {
                 "digest": at.rulebook.digest,
                 "counter": at.rulebook.counter,
                 "pending": await asyncio.to_thread(self._is_pending),
             },
-            "audit": {"seq": seq, "anchored": at.writer.poisoned is None},
+            "audit": at.watch.to_json(),
             "approvals": {"pending": at.desk.pending},
             "sessions": len(at.sessions),
             "frozen": at.sessions.frozen,
@@ -94,22 +101,29 @@ class DaemonOffice(Archive):
                     await self._lock(tell=False)
                     raise
         self._at.changed()
-        return self._state()
+        latest = self._at.watch.latest
+        return self._state() if was_open or latest is None else {**self._state(), "audit": told_of(latest.inspection)}
 
     async def _open_vault(self, kek: Secret) -> None:
         at = self._at
+        known = at.vault.quarantine_reason
         try:
             await asyncio.to_thread(at.vault.unlock, kek, check=self._check)
         except VaultError as error:
-            if error.fault is Fault.WRONG_PASSPHRASE:
-                with suppress(ControlError):
-                    await at.record(EventName.VAULT_UNLOCK_FAILED, why=error.fault.value)
-            elif error.fault is Fault.TOO_SOON:  # not looked at, and as often as anybody likes
-                at.refusals.record(Refused(code=error.fault.value, route="/v1/unlock"))
-            elif error.fault is Fault.QUARANTINED:
-                self._post(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
-                at.changed()
+            await self._not_opened(error, "/v1/unlock", known=known is not None)
             raise told(error) from None
+
+    async def _not_opened(self, error: VaultError, route: str, *, known: bool) -> None:
+        """On record: that the vault was not opened, and why. A quarantine that is `known` is told as a refusal."""
+        at = self._at
+        if error.fault is Fault.WRONG_PASSPHRASE:
+            with suppress(ControlError):
+                await at.record(EventName.VAULT_UNLOCK_FAILED, why=error.fault.value)
+        elif error.fault is Fault.TOO_SOON or (known and error.fault is Fault.QUARANTINED):  # as often as anybody likes
+            at.refusals.record(Refused(code=error.fault.value, route=route))
+        elif error.fault is Fault.QUARANTINED:
+            self._post(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
+            at.changed()
 
     async def _put_in_use(self) -> None:
         """Everything that hangs on the open vault; actions may run when all of it stands."""
@@ -124,7 +138,8 @@ class DaemonOffice(Archive):
             at.rulebook.use(None)
             self._warn(f"the trusted policy can't be read by this version, so nothing is allowed: {error}")
         await self._look_at_ledger()
-        await self._new_epoch(EpochReason.UNLOCK)
+        await self._new_epoch(EpochReason.UNLOCK, root=at.vault.sign_as_root)
+        self._post_verified()
         await at.record(EventName.VAULT_UNLOCKED, term=at.vault.term, generation=at.vault.generation)
         await self._remember_head()
         at.floods.summarise(afresh=True)  # who was refused for the lock's sake may ask again at once
@@ -284,16 +299,26 @@ class DaemonOffice(Archive):
         return {"id": grant_id, "ended": True}
 
     async def _remember_head(self) -> None:
-        seq, head = self._at.writer.head
+        at = self._at
+        seq, head = at.writer.head
         try:
-            ledger = self._at.ledger.mark if self._at.ledger.distrusted is None else None
-            await asyncio.to_thread(self._at.vault.remember_audit_head, seq, head, ledger=ledger)
+            segment, offset = await asyncio.to_thread(at.watch.place_of_head)
+            await asyncio.to_thread(
+                at.vault.remember_audit_head,
+                seq,
+                head,
+                segment=segment,
+                offset=offset,
+                at_ms=self._now(),
+                ledger=at.ledger.mark if at.ledger.distrusted is None else None,
+            )
         except VaultError as error:
             self._warn(f"the vault could not take the head of the audit log: {error}")
 
-    async def _new_epoch(self, reason: EpochReason) -> None:
+    async def _new_epoch(self, reason: EpochReason, *, root: Sign | None = None) -> None:
+        """With the root the head that was verified is countersigned."""
         try:
-            await self._at.writer.new_epoch(reason)
+            await self._at.writer.new_epoch(reason, root)
         except AuditError as cause:
             raise ControlError("audit_unwritable", str(cause)) from None
 
@@ -311,7 +336,7 @@ class DaemonOffice(Archive):
 
     def _warnings(self) -> list[JsonValue]:
         at = self._at
-        found = list(self._warned)
+        found = [*self._warned, *at.watch.warnings()]
         if at.writer.poisoned is not None:
             found.append(at.writer.poisoned)
         elif not at.writer.room():
@@ -324,7 +349,8 @@ class DaemonOffice(Archive):
                 "`doorward audit show`; doorward thaw takes the ledger as it is"
             )
         if at.vault.quarantine_reason is not None:
-            found.append(f"the vault is quarantined: {at.vault.quarantine_reason.value}")
+            reason = at.vault.quarantine_reason
+            found.append(f"the vault is quarantined ({reason.value}): {in_words(reason)}; {remedy(reason)}")
         if os.environ.get("TMUX") or os.environ.get("STY"):
             found.append("the daemon runs inside a terminal multiplexer that others of this user can type into")
         return list(found)

@@ -13,6 +13,7 @@ from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
+from broker.daemon.log_watch import LogWatch
 from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
@@ -34,6 +35,7 @@ class Premises:
     audit_paths: AuditPaths
     pin: Pin
     writer: AuditWriter
+    watch: LogWatch
     journal: Journal
     reading: AuditReading
     diagnostics: DiagnosticsStore

@@ -17,7 +17,7 @@ from broker.ports import PolicySource
 from broker.server.challenges import Challenges
 from broker.server.connections import Connection, Connections
 from broker.server.faults import ControlError
-from broker.server.office import Office, Refused, Signed
+from broker.server.office import Claimed, Office, Refused, Signed
 from broker.server.peer import PeerError
 from broker.server.sessions import SessionRegistry
 from broker.server.shapes import decoded
@@ -82,10 +82,20 @@ class Admission:
 
     def signed(self, document: JsonObject, verb: str, process: Hashable) -> Signed:
         """What an approver signed. `verb` is the one of the route; `family.*` takes all of a family."""
+        claimed, secret = self.claimed(document, verb, process), document.get("secret")
+        return Signed(
+            verb=claimed.verb,
+            params=claimed.params,
+            key_id=self._signer(claimed.message, document),
+            secret=secret if isinstance(secret, dict) else {},
+        )
+
+    def claimed(self, document: JsonObject, verb: str, process: Hashable) -> Claimed:
+        """The same but for the signature, which whoever opens the vault has to check."""
         statement = document.get("statement")
         if not isinstance(statement, dict) or "signature" not in document:
             raise ControlError("unsigned", "This verb needs a statement signed by an approver.")
-        said, params, secret = str(statement["verb"]), statement["params"], document.get("secret")
+        said, params = str(statement["verb"]), statement["params"]
         family = verb.removesuffix("*")
         if not (said == verb or (family.endswith(".") and said.startswith(family))):
             raise ControlError("changed", f"The statement is signed for {said}, not for this verb.")
@@ -93,11 +103,11 @@ class Admission:
             raise ControlError("changed", "The statement was signed for another log or vault term.")
         if not self.challenges.use(str(statement["nonce"]), process):
             raise ControlError("stale_nonce", "The statement's nonce is used up, expired or another process's.")
-        return Signed(
+        return Claimed(
             verb=said,
             params=params if isinstance(params, dict) else {},
-            key_id=self._signer(statement_bytes(statement), document),
-            secret=secret if isinstance(secret, dict) else {},
+            message=statement_bytes(statement),
+            signature=decoded(document, "signature"),
         )
 
     def record(self, error: ControlError, route: str, request: web.Request) -> None:

@@ -101,6 +101,8 @@ class ControlApi:
             _route("POST", "/v1/control-session", nothing, self._open_session, "control-session"),
             _route("POST", "/v1/unlock", nothing, self._unlock, "unlock"),
             _route("POST", "/v1/lock", nothing, lambda _: office.lock()),
+            _route("GET", "/v1/vault/quarantine", nothing, lambda _: office.quarantine()),
+            _route("POST", "/v1/vault/readopt", nothing, self._readopt, "vault-readopt"),
             _route("POST", "/v1/freeze", nothing, lambda _: office.freeze()),
             _route("POST", "/v1/thaw", signature, lambda ask: office.thaw(_signed(ask)), verb="thaw"),
             _route("GET", "/v1/approvals", nothing, self._approvals),
@@ -243,6 +245,10 @@ class ControlApi:
 
     async def _unlock(self, asking: Asking) -> JsonValue:
         return await self._office.unlock(decoded(asking.document, "kek_b64"))
+
+    async def _readopt(self, asking: Asking) -> JsonValue:
+        claimed = self._admission.claimed(asking.document, "vault.readopt", asking.process)
+        return await self._office.readopt(decoded(asking.document, "kek_b64"), claimed)
 
     async def _approvals(self, asking: Asking) -> JsonValue:
         return self._office.approvals(asking.request.query.get("state"))

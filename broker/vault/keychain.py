@@ -105,6 +105,11 @@ class Keychain:
         if self.get(item) != value:
             raise KeychainError(KeychainFault.REFUSED, f"it did not keep {item}")
 
+    def get_public(self, item: str) -> bytes | None:
+        """The same for what is no secret. Raises KeychainError."""
+        value = self.get(item)
+        return None if value is None else value.reveal()
+
     def remove(self, item: str) -> None:
         """Nothing is kept under the name any more. Raises KeychainError."""
         self._ask({"do": "remove", "item": item})

@@ -30,7 +30,7 @@ def test_what_was_recorded_after_the_copy_is_missed(tmp_path: Path) -> None:
             house.start().stop()
         house.start()
 
-        with pytest.raises(Refused, match="audit_mismatch") as refused:
+        with pytest.raises(Refused, match="audit_rollback") as refused:
             house.human.unlock()
         assert "vault_locked" == refused.value.code
         assert "quarantined" == house.human.ask("GET", "/v1/status")[1]["vault"]["state"]

@@ -1,0 +1,53 @@
+"""What a human is told before taking a quarantined vault over: what is lost, and what stays proven."""
+
+from broker.audit.verdict import Verdict, VerdictName
+from broker.vault import NEEDS_BACKUP, QuarantineReason
+
+_OLDER_VAULT = frozenset({QuarantineReason.GENERATION_WENT_BACK, QuarantineReason.TERM_WENT_BACK})
+
+
+def lost(reason: QuarantineReason, verdict: Verdict | None) -> str:
+    if reason in NEEDS_BACKUP:
+        return "the vault can't be believed; nothing of it is taken over"
+    if reason in _OLDER_VAULT:
+        return (
+            "what was changed in the vault since this copy of it: credentials, the trusted policy. Look at all of them"
+        )
+    if reason is QuarantineReason.CHANGED_UNDERNEATH:
+        return "nothing that is known; somebody wrote to the vault's file, and what is sealed in it still agrees"
+    if reason is QuarantineReason.AUDIT_MISMATCH:
+        return "whatever was recorded in the log that this vault remembers"
+    return "" if verdict is None else _lost_of(verdict)
+
+
+def proven(verdict: Verdict | None) -> str:
+    if verdict is None or verdict.proven_to is None:
+        return "nothing of the audit log"
+    return f"records 0 to {verdict.proven_to} of the audit log, by their signatures"
+
+
+def _lost_of(verdict: Verdict) -> str:
+    at = "" if verdict.seq is None else f" {verdict.seq}"
+    match verdict.verdict:
+        case VerdictName.ALTERED | VerdictName.REORDERED:
+            return f"what stood in record{at} and is altered or moved; what follows it is proven by no signature"
+        case VerdictName.GAP:
+            return f"the records from{at} on that are missing; what follows them is proven by no signature"
+        case VerdictName.TRUNCATED:
+            return f"acknowledged records from{at} on: they are not there any more"
+        case VerdictName.ROLLBACK:
+            return "records that were acknowledged and replaced by others: what the log says now is another history"
+        case VerdictName.FORGED_SIGNATURE:
+            return f"proof of who wrote what is recorded from{at} on: the daemon, or somebody who had taken its seed"
+        case VerdictName.WRONG_LOG:
+            return "this installation's own records: what lies here is another's"
+        case VerdictName.EMPTY_OR_MISSING:
+            return "every record"
+        case (
+            VerdictName.OK
+            | VerdictName.OK_UNANCHORED
+            | VerdictName.TORN_TAIL
+            | VerdictName.TORN_OR_TAMPERED
+            | VerdictName.UNREADABLE
+        ):
+            return "nothing that is known of the audit log"

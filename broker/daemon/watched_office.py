@@ -1,0 +1,244 @@
+"""The Office with the audit log under watch: verified at the start, quarantined for what is found, taken over again.
+
+A quarantine is lifted by a human's signed word alone, over the very damage that was shown; what still can't be proven
+behind it is kept sealed as known. Whatever goes wrong half-way leaves the vault quarantined.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from broker.audit import AuditError
+from broker.audit.inspection import Inspection
+from broker.audit.verdict import VerdictName
+from broker.contract.reasons import VaultState
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core.approval import Happening
+from broker.core.damage import KnownDamage
+from broker.core.events import AuditEvent, EventName
+from broker.core.secret import Secret
+from broker.daemon.credentials import told
+from broker.daemon.log_watch import aged
+from broker.daemon.office import DaemonOffice
+from broker.daemon.readoption_words import lost, proven
+from broker.server.faults import ControlError
+from broker.server.office import Claimed
+from broker.server.sessions import Ended
+from broker.vault import NEEDS_BACKUP, Opened, QuarantineReason, VaultError, in_words, remedy, verify
+
+LOG = logging.getLogger("doorward.daemon")
+_MOVES = frozenset({VerdictName.TRUNCATED, VerdictName.ROLLBACK, VerdictName.WRONG_LOG})
+"""What knowledge from outside the log says: its place moves on while the log grows."""
+
+
+class WatchedOffice(DaemonOffice):
+    """Implements server.office.Office."""
+
+    _transient: bool | None = None  # of a start that could not be recorded yet
+
+    async def announce(self, *, transient: bool) -> None:
+        """The first records of this run: that it started, what it recovered, and what it found in doubt."""
+        at = self._at
+        reason = at.watch.reason(None)
+        if at.writer.suspended is not None:
+            self._transient = transient
+            LOG.warning("the audit log is not written to until a human takes it over")
+            if reason is not None:
+                await self._quarantine(reason)
+            return
+        recovered = str(at.writer.recovered or "")
+        await at.record(EventName.DAEMON_STARTED, version=at.version, transient=transient, recovered=recovered)
+        if recovered:
+            self._post(EventName.AUDIT_RECOVERED, note=recovered)
+        for correlation_id in await asyncio.to_thread(at.ledger.interrupted):
+            at.journal.post(
+                AuditEvent(
+                    name=EventName.OPERATION_IN_DOUBT,
+                    at_ms=self._now(),
+                    correlation_id=correlation_id,
+                    fields={"why": "the daemon ended before the outcome was recorded"},
+                )
+            )
+
+    async def verify_at_start(self) -> None:
+        """In the background: the whole log, held against the anchors of its start."""
+        at = self._at
+        try:
+            found = await asyncio.to_thread(at.watch.at_start)
+        except AuditError as error:
+            LOG.warning("the audit log was not verified: %s", error)
+        else:
+            self._post_verified()
+            reason = at.watch.reason(found)
+            async with self._turn:
+                if reason is not None and at.vault.state is VaultState.LOCKED:
+                    await self._quarantine(reason)
+        at.changed()
+
+    async def quarantine(self) -> JsonObject:
+        """Why nothing runs, and what it would be to take it over."""
+        reason = self._at.vault.quarantine_reason
+        found = await self._found()
+        if reason is None:
+            return {"state": self._at.custody.state.value, "reason": None}
+        verdict = None if found is None else found.judged
+        return {
+            "state": self._at.custody.state.value,
+            "reason": reason.value,
+            "words": in_words(reason),
+            "remedy": remedy(reason),
+            "adoptable": reason not in NEEDS_BACKUP,
+            "lost": lost(reason, verdict),
+            "proven": proven(verdict),
+            "found": None if verdict is None else verdict.to_json(),
+            "statement": self._params(reason, found),
+        }
+
+    async def readopt(self, kek: bytes, claimed: Claimed) -> JsonObject:
+        """Take the vault over as it is, and the log with it, at a human's signed word."""
+        async with self._turn:
+            at = self._at
+            reason = at.vault.quarantine_reason
+            if reason is None:
+                raise ControlError("settled", "The vault is not quarantined; there is nothing to take over.")
+            if reason in NEEDS_BACKUP:
+                raise ControlError("damaged", f"The vault can't be taken over: {in_words(reason)}; {remedy(reason)}.")
+            shown = await self._found()
+            if dict(claimed.params) != self._params(reason, shown):
+                raise ControlError("changed", "What was signed is not what is here now; look at it again.")
+            await self._still(shown)
+            key_id = await self._take_over(Secret(kek), claimed)
+            try:
+                await self._go_on(reason, shown, key_id)
+            except BaseException:
+                if at.vault.state is VaultState.READY:  # else it is quarantined for what was found meanwhile
+                    await self._quarantine(reason)
+                raise
+        at.changed()
+        return {**self._state(), "known": at.vault.known_damage() is not None, "frozen": at.sessions.frozen}
+
+    async def _quarantine(self, reason: QuarantineReason) -> None:
+        at = self._at
+        self._close_down(Happening.LOCKED, Ended.LOCKED)
+        await asyncio.to_thread(at.vault.quarantine, reason)
+        at.rulebook.forget()
+        at.ledger.lock()
+        self._post(EventName.VAULT_QUARANTINED, why=reason.value)
+        at.changed()
+
+    async def _found(self) -> Inspection | None:
+        """What the latest inspection said; a new one where there was none. Raises ControlError."""
+        latest = self._at.watch.latest
+        if latest is not None:
+            return latest.inspection
+        return await self._inspected(None)
+
+    async def _inspected(self, known: KnownDamage | None) -> Inspection:
+        try:
+            found = await asyncio.to_thread(self._at.watch.again, known)
+            self._at.watch.refuse_unusable(found)
+        except AuditError as cause:
+            raise ControlError("audit_unwritable", f"The audit log can't be used: {cause}") from None
+        return found
+
+    async def _still(self, shown: Inspection | None) -> None:
+        """Raises ControlError where the log is not what was shown: a human takes over only what he has seen."""
+        damage = None if shown is None else shown.damage
+        now = await self._inspected(damage)
+        if damage is None:
+            same = not now.suspect
+        else:
+            same = now.known or (now.verdict.verdict.value == damage.verdict and now.verdict.verdict in _MOVES)
+        if not same:
+            raise ControlError("changed", "The audit log is not as it was shown any more; look at it again.")
+
+    async def _take_over(self, kek: Secret, claimed: Claimed) -> str:
+        """The vault, ready but in no use yet; the id of the key that signed. Raises ControlError."""
+        signers: list[str] = []
+
+        def check(opened: Opened) -> int:
+            signer = verify(opened.approver_keys(), claimed.message, claimed.signature)
+            if signer is None:
+                raise ControlError("bad_signature", "No enrolled approver key made this signature.")
+            if not self._at.pin.opened_by(opened.audit_keys().audit_sk):
+                raise ControlError("damaged", "The pin of the audit log is not this vault's: restore your copy of it.")
+            signers.append(signer)
+            with suppress(AuditError):
+                return self._told_generation(opened)
+            return 0
+
+        try:
+            await asyncio.to_thread(self._at.vault.readopt, kek, floor=check)
+        except VaultError as error:
+            await self._not_opened(error, "/v1/vault/readopt", known=True)
+            raise told(error) from None
+        return signers[0]
+
+    async def _go_on(self, reason: QuarantineReason, shown: Inspection | None, key_id: str) -> None:
+        """The log goes on under the root's word, what stays broken is known, and everything is put in use."""
+        at = self._at
+        if at.writer.suspended is not None or not at.writer.endorsed or (shown is not None and shown.suspect):
+            try:
+                await at.writer.readopt(at.vault.sign_as_root)
+            except AuditError as cause:
+                raise ControlError("damaged", f"The audit log can't be taken over: {cause}") from None
+        damage = await self._remaining(shown)
+        await self._vault_work(lambda: at.vault.remember_damage(damage))
+        if self._transient is not None:
+            await self.announce(transient=self._transient)
+            self._transient = None
+        verdict = None if shown is None else shown.judged
+        await at.record(
+            EventName.VAULT_READOPTED,
+            why=reason.value,
+            key=key_id,
+            generation=at.vault.generation,
+            **self._params(reason, shown),
+            segment=None if verdict is None else verdict.segment,
+            proven_to=None if verdict is None else verdict.proven_to,
+            known=damage is not None,
+        )
+        await self._put_in_use()
+
+    async def _remaining(self, shown: Inspection | None) -> KnownDamage | None:
+        """What is broken for good, once the log goes on behind it."""
+        at = self._at
+        await asyncio.to_thread(at.watch.anchor_anew)
+        found = await self._inspected(None)
+        if not found.suspect or found.damage is None:
+            at.watch.keep_copy(None)
+            return None
+        damage = aged(found.damage, self._now())
+        behind = await self._inspected(damage)
+        if behind.suspect or not _is_shown(damage, shown):
+            new = at.watch.reason(found) or QuarantineReason.AUDIT_ALTERED
+            await self._quarantine(new)
+            raise ControlError(
+                "changed", f"More is wrong than was shown: {in_words(new)}. Look again: doorward vault readopt"
+            )
+        at.watch.keep_copy(damage)
+        return damage
+
+    def _params(self, reason: QuarantineReason, found: Inspection | None) -> dict[str, JsonValue]:
+        """What a human signs: the reason, the verdict and its place, and a digest of the bytes that are broken."""
+        damage = None if found is None or not found.suspect else found.damage
+        return {
+            "reason": reason.value,
+            "verdict": None if found is None else found.judged.verdict.value,
+            "seq": None if found is None else found.judged.seq,
+            "head": None if damage is None else damage.sha256,
+        }
+
+
+def _is_shown(damage: KnownDamage, shown: Inspection | None) -> bool:
+    if shown is None or shown.damage is None:
+        return False
+    before = shown.damage
+    if before.verdict == VerdictName.EMPTY_OR_MISSING:
+        return True
+    return (damage.verdict, damage.segment, damage.offset, damage.seq) == (
+        before.verdict,
+        before.segment,
+        before.offset,
+        before.seq,
+    )
