@@ -1,4 +1,4 @@
-"""A host as a login shell sees it: lines run by `SHELL -c LINE` in a session and a home of their own, as sshd does it."""
+"""A host as a login shell sees it: lines run by `SHELL -c LINE` in a session and a home of their own, as by sshd."""
 
 import os
 import shutil
@@ -38,6 +38,7 @@ class Host:
     inside: tuple[str, ...] = ()  # how to get to where it lives
     store: StoreSeen | None = None
     home: Path = field(init=False)
+    begun: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.home = self.root / "home"
@@ -50,7 +51,7 @@ class Host:
     def start(self, line: str | bytes, *, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         if self.sh is not None and isinstance(line, str):
             line = line.replace("exec /bin/sh -c", f"exec {self.sh} -c", 1)
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*self.inside, str(self.shell), "-c", line],
             env=self.environment,
             cwd=self.home,
@@ -59,14 +60,19 @@ class Host:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self.begun.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a test left behind."""
+        for process in self.begun:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate(timeout=DEADLINE_S)
 
     def run(self, line: str | bytes, *, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         process = self.start(line, stdin=subprocess.PIPE)
-        try:
-            stdout, stderr = process.communicate(stdin, timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
+        stdout, stderr = process.communicate(stdin, timeout=DEADLINE_S)
         return subprocess.CompletedProcess(line, process.returncode, stdout, stderr)
 
     def probe(self) -> StoreSeen:
@@ -116,18 +122,25 @@ def shell_named(name: str, folder: Path) -> Path:
 
 
 @contextmanager
-def other_root(*mounts: str) -> Iterator[tuple[str, ...]]:
-    """A view of the file system in which these commands were run first; yields how to get into it."""
+def other_root(home: Path, *mounts: str) -> Iterator[tuple[str, ...]]:
+    """A view of the file system in which these commands were run first; yields how to get to the home in it."""
     mine = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     keeper = subprocess.Popen(
-        ["unshare", "--mount", *mine, "sh", "-ec", "; ".join([*mounts, "echo ready", "exec sleep 60"])],
+        [
+            shutil.which("unshare") or "unshare",
+            "--mount",
+            *mine,
+            "sh",
+            "-ec",
+            "; ".join([*mounts, "echo ready", "exec sleep 60"]),
+        ],
         stdout=subprocess.PIPE,
     )
     try:
         assert keeper.stdout is not None
         assert keeper.stdout.readline() == b"ready\n"
         into = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
-        yield ("nsenter", f"--target={keeper.pid}", "--mount", *into, f"--wd={Path.cwd()}")
+        yield ("nsenter", f"--target={keeper.pid}", "--mount", *into, "env", f"--chdir={home}")
     finally:
         keeper.kill()
         keeper.communicate()
