@@ -56,6 +56,11 @@ _FOR_A_HUMAN = {
         "host_key_revoked",
         "the host's key is revoked, so no login was tried. A human has to look at it.",
     ),
+    SshFault.HOST_KEY_WEAK: (
+        "host_key_unknown",
+        "the host has only keys that are not taken (DSA, RSA below 2048 bits), so no login was tried. "
+        "A human has to give it another one.",
+    ),
 }
 _LOGIN = {
     SshFault.LOGIN_REJECTED: (
