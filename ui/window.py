@@ -32,7 +32,7 @@ from ui.messages import (
 from ui.paper import Paper, Role, Row, Span, fit, row
 from ui.screens.activity import Activity
 from ui.screens.approvals import Approvals
-from ui.screens.audit import AuditScreen
+from ui.screens.audit import AuditScreen, audit_word
 from ui.screens.doubts import Doubts
 from ui.screens.policy import PolicyScreen
 from ui.screens.sessions import Sessions
@@ -213,7 +213,7 @@ class Window:
             Lamp(name="vault", word=vault),
             Lamp(name="approver", off=not self.world.approver),
             Lamp(name="policy", word=policy),
-            Lamp(name="audit", word=None if status.audit_anchored else "UNANCHORED"),
+            Lamp(name="audit", word=audit_word(self.paper, status)),
             Lamp(name="daemon"),
         ]
 

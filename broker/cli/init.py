@@ -5,10 +5,12 @@ where state exists, and says what to do about a half-made one.
 """
 
 import base64
+import hashlib
 import os
 import subprocess
 from argparse import Namespace
 from contextlib import suppress
+from pathlib import Path
 
 from broker.cli.arguments import Parser, human_parser
 from broker.cli.environment import for_daemon
@@ -31,7 +33,7 @@ SEED_BYTES = 32
 def run(noun: str, arguments: list[str]) -> int:
     harden()
     parser = human_parser(f"doorward {noun}", "Make the vault, the audit log and the approver key.")
-    add_cost(parser)
+    add_making(parser)
     options = parser.parse_args(arguments)
     where = places()
     refuse_existing(where)
@@ -49,7 +51,17 @@ def made_lines(where: Places, made: "Made") -> list[str]:
     return [
         f"made the vault, the audit log and the approver key; log {visible(made.log_id)}",
         f"Keep a copy of {visible(str(where.pin))} elsewhere: with it anyone can check the log.",
+        f"  its fingerprint, to write down: sha256 {fingerprint(where.pin)}",
     ]
+
+
+def fingerprint(pin: Path) -> str:
+    """Of the file's bytes, as `sha256sum` gives it, in groups of eight."""
+    try:
+        digest = hashlib.sha256(pin.read_bytes()).hexdigest()
+    except OSError as cause:
+        raise CliError(f"{pin} can't be read: {cause.strerror}") from None
+    return " ".join(digest[at : at + 8] for at in range(0, len(digest), 8))
 
 
 class Made:
@@ -61,7 +73,13 @@ class Made:
         self.key = key
 
 
-def add_cost(parser: Parser) -> None:
+def add_making(parser: Parser) -> None:
+    """How the state is made."""
+    parser.add_argument(
+        "--audit-keyring",
+        action="store_true",
+        help="keep the audit log's signing seeds and a copy of its head in this session's keyring",
+    )
     parser.add_argument(
         "--kdf-cost",
         choices=("calibrated", "least"),
@@ -85,7 +103,7 @@ def initialise(where: Places, chosen: Secret, options: Namespace) -> Made:
     seed = os.urandom(SEED_BYTES)
     with ApproverKey(log_id="", seed=seed) as unbound:
         public_key = unbound.public_key
-    log_id = _make_state(keys, kdf, public_key)
+    log_id = _make_state(keys, kdf, public_key, audit_keyring=options.audit_keyring)
     key = ApproverKey(log_id=log_id, seed=seed)
     save_key_file(where.approver_key, key, kdf, keys.approver_kek)
     return Made(log_id, keys, key)
@@ -96,12 +114,13 @@ def _least() -> KdfParams:
     return KdfParams(memory_kib=floor.memory_kib, iterations=floor.iterations, lanes=4, salt=os.urandom(16))
 
 
-def _make_state(keys: Keys, kdf: KdfParams, public_key: bytes) -> str:
+def _make_state(keys: Keys, kdf: KdfParams, public_key: bytes, *, audit_keyring: bool) -> str:
     request = dump(
         {
             "kek_b64": key_text(keys.vault_kek),
             "kdf": kdf.to_json(),
             "approver_public_key_b64": base64.b64encode(public_key).decode("ascii"),
+            "audit_keyring": audit_keyring,
         }
     )
     try:

@@ -35,6 +35,7 @@ HUMAN_VERBS = {
     "setup": ("setup", "init, credential, policy and trust for a shipped pack"),
     "unlock": ("vault", "open the vault"),
     "lock": ("vault", "close the vault; sessions end"),
+    "vault": ("readoption", "take a quarantined vault over again: readopt"),
     "freeze": ("vault", "stop everything at once"),
     "thaw": ("vault", "let things run again"),
     "credential": ("credential", "add, list, rotate, rebind, remove; values only ever go in"),

@@ -21,7 +21,7 @@ from broker.cli.credential import (
     secret_of,
 )
 from broker.cli.faults import CliError, UsageError
-from broker.cli.init import Made, add_cost, initialise, made_lines, refuse_existing
+from broker.cli.init import Made, add_making, initialise, made_lines, refuse_existing
 from broker.cli.output import table
 from broker.cli.policy import install
 from broker.cli.policy_trust import trust
@@ -60,7 +60,7 @@ def run(noun: str, arguments: list[str]) -> int:
     parser.add_argument("--kind", choices=[kind for kind in KINDS if kind != "header"], default="bearer")
     parser.add_argument("--no-agents", action="store_true", help="do not install the pack that names common agents")
     add_value_options(parser)
-    add_cost(parser)
+    add_making(parser)
     options = parser.parse_args(arguments)
     refuse_missing_variable(options)
     needs = _needs(options.pack)

@@ -4,11 +4,12 @@ Takes keys that a client derived; never a passphrase. Talks JSON over standard i
 """
 
 import base64
+import os
 import sys
+from collections.abc import Mapping
 
 from broker.audit import AuditError
 from broker.audit.create import create_log
-from broker.audit.pin import AuditPaths
 from broker.audit.writer import AuditWriter
 from broker.client.places import Places
 from broker.contract.kdf import KdfError, KdfParams
@@ -17,10 +18,16 @@ from broker.core.events import AuditEvent, EventName
 from broker.core.secret import Secret
 from broker.daemon import statehold
 from broker.daemon.clocks import SystemClock
+from broker.daemon.keychain_process import command
+from broker.daemon.log_parts import paths_of
+from broker.daemon.log_watch import Notices
+from broker.daemon.seed_home import Seeds
 from broker.daemon.statehold import StateError
 from broker.vault import Vault, VaultError
+from broker.vault.keychain import Keychain
 
 FIELDS = {"kek_b64", "kdf", "approver_public_key_b64"}
+OPTIONAL = {"audit_keyring"}  # whether the log's seeds live in the OS keyring
 
 
 class FirstError(Exception):
@@ -34,7 +41,7 @@ class FirstError(Exception):
 def run(places: Places) -> int:
     """Read the request, make the state, print `{"log_id": ...}` or `{"error": ...}`."""
     try:
-        answer: JsonObject = {"log_id": make(places, parse_object(sys.stdin.buffer.read(65_536)))}
+        answer: JsonObject = {"log_id": make(places, parse_object(sys.stdin.buffer.read(65_536)), os.environ)}
         code = 0
     except (FirstError, WireError, StateError, AuditError, VaultError) as error:
         kind = error.code if isinstance(error, FirstError) else "failed"
@@ -44,9 +51,9 @@ def run(places: Places) -> int:
     return code
 
 
-def make(places: Places, request: JsonObject) -> str:
+def make(places: Places, request: JsonObject, environ: Mapping[str, str]) -> str:
     """The log id of the new state. Raises FirstError where there is one already."""
-    if set(request) != FIELDS:
+    if not FIELDS <= set(request) <= FIELDS | OPTIONAL:
         raise FirstError("schema", f"the request holds exactly: {', '.join(sorted(FIELDS))}")
     try:
         kdf = KdfParams.from_json(request["kdf"])
@@ -62,8 +69,26 @@ def make(places: Places, request: JsonObject) -> str:
             f"there is an audit log without a vault in {places.data}: an earlier attempt was cut off, or the vault "
             f"was lost. It was left as it is; restore the vault, or move {places.data} and {places.anchor} away",
         )
+    in_keyring = request.get("audit_keyring") is True
+    if in_keyring:
+        _refuse_useless_keyring(environ)
+        places.audit_keyring.touch(mode=0o600)
+    keychain, notices = Keychain(command(), environ) if in_keyring else None, Notices()
+    try:
+        return _make(places, request, kdf, keychain, notices)
+    finally:
+        if keychain is not None:
+            keychain.close()
+
+
+def _make(places: Places, request: JsonObject, kdf: KdfParams, keychain: Keychain | None, notices: Notices) -> str:
     clock = SystemClock()
-    made = create_log(places.audit, places.anchor_head, places.pin, places.seeds, clock=clock.now_ms)
+    homes: dict[bytes, Seeds] = {}
+
+    def seeds(log_id: bytes) -> Seeds:
+        return homes.setdefault(log_id, Seeds(places.seeds, log_id, keychain=keychain, warn=notices))
+
+    made = create_log(places.audit, places.anchor_head, places.pin, places.seeds, clock=clock.now_ms, seeds=seeds)
     Vault.create(
         places.vault,
         kek=Secret(_bytes(request, "kek_b64")),
@@ -74,14 +99,26 @@ def make(places: Places, request: JsonObject) -> str:
         approver_public_key=_bytes(request, "approver_public_key_b64"),
         now_ms=clock.now_ms(),
     )
-    paths = AuditPaths(directory=places.audit, pin=places.pin, anchor=places.anchor_head, seeds=places.seeds)
-    writer = AuditWriter.open(paths, clock=clock.now_ms)
+    writer = AuditWriter.open(paths_of(places), clock=clock.now_ms, seeds=seeds)
     try:
-        for name in (EventName.VAULT_CREATED, EventName.APPROVER_ENROLLED):
-            writer.append_blocking(AuditEvent(name=name, at_ms=clock.now_ms()))
+        about: JsonObject = {"audit_keyring": keychain is not None}
+        writer.append_blocking(AuditEvent(name=EventName.VAULT_CREATED, at_ms=clock.now_ms(), fields=about))
+        writer.append_blocking(AuditEvent(name=EventName.APPROVER_ENROLLED, at_ms=clock.now_ms()))
     finally:
         writer.close()
     return made.log_id
+
+
+def _refuse_useless_keyring(environ: Mapping[str, str]) -> None:
+    keychain = Keychain(command(), environ)
+    try:
+        fault = keychain.look()
+    finally:
+        keychain.close()
+    if fault is not None:
+        raise FirstError(
+            "keyring", f"the keyring of this session is {fault.value}: open it, or leave out --audit-keyring"
+        )
 
 
 def _bytes(request: JsonObject, name: str) -> bytes:

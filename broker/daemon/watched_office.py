@@ -20,6 +20,7 @@ from broker.core.secret import Secret
 from broker.daemon.credentials import told
 from broker.daemon.log_watch import aged
 from broker.daemon.office import DaemonOffice
+from broker.daemon.premises import Premises
 from broker.daemon.readoption_words import lost, proven
 from broker.server.faults import ControlError
 from broker.server.office import Claimed
@@ -34,7 +35,10 @@ _MOVES = frozenset({VerdictName.TRUNCATED, VerdictName.ROLLBACK, VerdictName.WRO
 class WatchedOffice(DaemonOffice):
     """Implements server.office.Office."""
 
-    _transient: bool | None = None  # of a start that could not be recorded yet
+    def __init__(self, premises: Premises) -> None:
+        super().__init__(premises)
+        self._transient: bool | None = None  # of a start that could not be recorded yet
+        self._looked = asyncio.Event()  # the verification of the start has ended
 
     async def announce(self, *, transient: bool) -> None:
         """The first records of this run: that it started, what it recovered, and what it found in doubt."""
@@ -65,20 +69,21 @@ class WatchedOffice(DaemonOffice):
         at = self._at
         try:
             found = await asyncio.to_thread(at.watch.at_start)
-        except AuditError as error:
-            LOG.warning("the audit log was not verified: %s", error)
-        else:
             self._post_verified()
             reason = at.watch.reason(found)
             async with self._turn:
                 if reason is not None and at.vault.state is VaultState.LOCKED:
                     await self._quarantine(reason)
+        except AuditError:
+            LOG.warning("the audit log was not verified")  # why, the status says
+        finally:
+            self._looked.set()
         at.changed()
 
     async def quarantine(self) -> JsonObject:
         """Why nothing runs, and what it would be to take it over."""
-        reason = self._at.vault.quarantine_reason
-        found = await self._found()
+        await self._looked.wait()
+        found, reason = await self._found(), self._at.vault.quarantine_reason
         if reason is None:
             return {"state": self._at.custody.state.value, "reason": None}
         verdict = None if found is None else found.judged

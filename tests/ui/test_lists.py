@@ -17,7 +17,7 @@ from ui.messages import (
     Settle,
     Trust,
 )
-from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionRow
+from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionRow, Status
 from ui.served_policy import ChangeRow, FaultRow, PolicyFacts
 
 SESSION = SessionRow(
@@ -268,9 +268,38 @@ def test_ten_thousand_events_are_kept_and_drawn_by_the_screenful() -> None:
     assert 24 == len(scene.drawn().rows())
 
 
-def test_the_audit_screen_gives_no_verdict_of_its_own() -> None:
-    text = " ".join(Scene().connect(status=replace(READY, warnings=("the pin is missing",))).press("7").rows())
+VERIFIED = replace(READY, audit_verdict="OK", audit_rung="vault", audit_verified_at_ms=NOW_MS)
+BROKEN = replace(VERIFIED, audit_verdict="ALTERED", warnings=("audit log: ALTERED: record 7",))
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "lamp"),
+    [
+        (READY, "not made yet", "+audit"),
+        (replace(READY, audit_verifying=40), "verifying, 40 % done", "+audit"),
+        (VERIFIED, "OK at 14:20:00, held against: vault", "+audit"),
+        (replace(VERIFIED, audit_verdict="OK_UNANCHORED", audit_rung="none"), "OK_UNANCHORED at", "!audit UNANCHORED"),
+        (BROKEN, "! ALTERED at 14:20:00  see the warnings", "!audit ALTERED"),
+        (replace(BROKEN, audit_known=True), "damage that was taken over; the rest is whole", "+audit"),
+    ],
+)
+def test_the_audit_screen_and_the_header_show_the_daemons_verdict(status: Status, words: str, lamp: str) -> None:
+    rows = Scene(width=120).connect(status=status).press("7").rows()
+    text = " ".join(rows)
 
     assert "4,211 records" in text
-    assert "not made in this window" in text
-    assert "! the pin is missing" in text
+    assert words in text
+    assert lamp in rows[0]
+    assert all(warning in text for warning in status.warnings)
+
+
+def test_the_vault_screen_says_why_nothing_runs_and_names_the_way_out() -> None:
+    why = "the vault is quarantined (audit_altered): records of the audit log were altered; restore what is missing"
+    status = replace(BROKEN, vault_state="quarantined", vault_reason="audit_altered", warnings=("other", why))
+    rows = Scene().connect(status=status).press("5").rows()
+    text = " ".join(" ".join(rows).split())
+
+    assert "! the vault is quarantined (audit_altered): records of the audit log were altered" in text
+    assert "doorward vault readopt" in text
+    assert "other" not in text
+    assert "!vault QUARANTINED" in rows[0]

@@ -9,7 +9,7 @@ from ui.listing import Listing
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule, wrap
 from ui.screens.listed import ListScreen
 from ui.screens.sheet import Effect, Moment, Sheet, body_height, filled
-from ui.served import CredentialRow
+from ui.served import CredentialRow, Status
 from ui.world import World
 
 DETAIL_ROWS = 6
@@ -37,7 +37,10 @@ class VaultScreen(ListScreen[CredentialRow]):
         empty = "No credential yet: doorward credential add"
         body = [head, *self.rows(world.credentials, lambda item: _line(item, paper), paper, room, empty=empty)]
         item = self.listed.focused(items)
-        body += _detail(item, paper) if item is not None else [row(LINE * paper.width)]
+        if world.status.vault_state == "quarantined":
+            body = _quarantine(world.status, paper)
+        else:
+            body += _detail(item, paper) if item is not None else [row(LINE * paper.width)]
         state = paper.foreign(world.status.vault_state, limit=24) or "state not known"
         return Sheet(
             title=title(
@@ -53,6 +56,20 @@ class VaultScreen(ListScreen[CredentialRow]):
                 Hint(key="q", word="quit"),
             ),
         )
+
+
+def _quarantine(status: Status, paper: Paper) -> list[Row]:
+    """Why nothing runs. Taking it over is for a terminal of its own: it asks for the passphrase and a typed word."""
+    said = [one for one in status.warnings if status.vault_reason is not None and status.vault_reason in one]
+    words = said or [f"the vault is quarantined ({status.vault_reason or 'it is not told why'})"]
+    lines = [folded for one in words for folded in wrap(paper.foreign(one), paper.width - 4)]
+    return [
+        *(row(Span(f" {' ' if at else '!'} {line}", Role.LOOK)) for at, line in enumerate(lines)),
+        (),
+        row(" Nothing runs. To see what was found, what is lost and what stays proven, and to take it over:"),
+        row(" doorward vault readopt"),
+        row(" Restoring what is missing from a backup is better wherever there is one."),
+    ]
 
 
 def _line(item: CredentialRow, paper: Paper) -> Row:
