@@ -1,6 +1,8 @@
 """Services, hosts, frozen SSH requests and permits for tests of the SSH executor."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from broker.core.policy.place import Place
 from broker.core.secret import Secret
 from broker.core.ssh.frozen import Exec, FrozenSsh, SshAction, SshDeadlines
 from broker.core.ssh.model import HostKeyMode, HostTrust, MarkerMode, SshHost
-from broker.core.ssh.outcome import HostKeySeen
+from broker.core.ssh.outcome import HostKeySeen, StoreSeen
 from broker.core.ssh.secrets import SshKeySecret, SshPasswordSecret
 
 HERE = Place(file="test.toml", line=1)
@@ -38,12 +40,26 @@ class Trusting:
 
     def __init__(self) -> None:
         self.keys: dict[str, tuple[str, ...]] = {}
+        self.stores: dict[str, StoreSeen] = {}
 
     def known(self, host: SshHost) -> tuple[str, ...]:
         return self.keys.get(host.name, ())
 
     async def remember(self, host: SshHost, key: HostKeySeen) -> None:
         self.keys[host.name] = (*self.known(host), key.public)
+
+    @contextmanager
+    def provisionally(self, host: SshHost, key: HostKeySeen) -> Iterator[None]:
+        before = self.known(host)
+        self.keys[host.name] = (*before, key.public)
+        yield
+        self.keys[host.name] = before
+
+    def store_of(self, host: SshHost) -> StoreSeen | None:
+        return self.stores.get(host.name)
+
+    async def saw_store(self, host: SshHost, store: StoreSeen) -> None:
+        self.stores[host.name] = store
 
 
 def key_secret(path: Path, certificate: Path | None = None) -> SshKeySecret:

@@ -2,6 +2,5 @@
 
 from broker.executors.ssh.client import SshExecutor
 from broker.executors.ssh.faults import SshExecutorError
-from broker.executors.ssh.frames import FrameSink
 
-__all__ = ["FrameSink", "SshExecutor", "SshExecutorError"]
+__all__ = ["SshExecutor", "SshExecutorError"]

@@ -7,6 +7,7 @@ while no command can have started. Judges nothing.
 import asyncio
 from collections.abc import Hashable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from broker.core.gate import Permit
 from broker.core.ssh import lookup as markers
@@ -21,12 +22,12 @@ from broker.executors.ssh.channel import assert_known_channel
 from broker.executors.ssh.command import Command, Graces, run
 from broker.executors.ssh.connection import CheckedConnection, assert_known_library
 from broker.executors.ssh.faults import SshExecutorError, StoppedError, stopped
-from broker.executors.ssh.frames import FrameSink, Outlet
+from broker.executors.ssh.frames import Outlet
 from broker.executors.ssh.keys import login_with
 from broker.executors.ssh.login import Hop, Keepalive, log_in
 from broker.executors.ssh.marked import ANSWER_BYTES, look_up, run_marked
 from broker.executors.ssh.pool import Lease, Link, Pool, PoolKey, PoolLimits
-from broker.ports import SecretStore, TrustStore
+from broker.ports import FrameSink, SecretStore, TrustStore
 
 CONNECTIONS_TRIED = 3  # for one attempt, while nothing can have started
 COLLECT_S = 10.0
@@ -106,20 +107,28 @@ class SshExecutor:
                 return None
             return markers.parse_collected(seen.stdout)
 
-    def close_credential(self, name: str) -> None:
+    async def close_credential(self, name: str) -> None:
         """Drop kept connections that were made with a credential; commands under way end first."""
         self._pool.drop(lambda key: key.credential == name)
 
-    def close_session(self, session: Hashable) -> None:
+    async def close_session(self, session: Hashable) -> None:
         """Drop kept connections that no other session has used."""
+        self.retire_session(session)
+
+    def retire_session(self, session: Hashable) -> None:
+        """The same, at once and without waiting for anything."""
         self._pool.end_session(session)
 
-    def close_all(self) -> None:
-        """Drop every kept connection, as at a lock or a change of policy; commands under way end first."""
-        self._pool.close()
+    def retire_all(self) -> None:
+        """Keep no connection any more, at once; commands under way end first."""
+        self._pool.drop(lambda _: True)
 
-    def close(self) -> None:
-        self.close_all()
+    async def close_all(self) -> None:
+        """Drop every kept connection, as at a lock or a change of policy; commands under way end first."""
+        await self._pool.close()
+
+    async def close(self) -> None:
+        await self.close_all()
         self._system_lookup.close()
 
     async def _on_link(
@@ -163,33 +172,26 @@ class SshExecutor:
     async def _act(
         self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, link: Link, frames: FrameSink | None
     ) -> SshOutcome:
-        operation_id = permit.correlation_id
         match frozen.action:
             case Exec() as action:
-                return await self._exec(link, action, operation_id, frozen.output_bytes, attempt, frames)
+                return await self._exec(link, action, permit, frozen, attempt, frames)
             case LookUp() as action:
                 return await look_up(link, action, attempt=attempt, graces=self._graces)
             case Put() as action:
-                return await transfer.put(link.connection, action, operation_id=operation_id, attempt=attempt)
+                return await transfer.put(link.connection, action, operation_id=permit.correlation_id, attempt=attempt)
             case Get() as action:
                 return await transfer.get(link.connection, action, cap_bytes=frozen.output_bytes, attempt=attempt)
 
     async def _exec(
-        self,
-        link: Link,
-        action: Exec,
-        operation_id: str,
-        keep_bytes: int,
-        attempt: Attempt,
-        frames: FrameSink | None,
+        self, link: Link, action: Exec, permit: Permit, frozen: FrozenSsh, attempt: Attempt, frames: FrameSink | None
     ) -> SshOutcome:
         if frames is None:
-            return await self._run(link, action, operation_id, keep_bytes, attempt, None)
+            return await self._run(link, action, permit, frozen, attempt, None)
         outlet = Outlet(frames)
         async with asyncio.TaskGroup() as tasks:
             pump = tasks.create_task(outlet.pump())
             try:
-                seen = await self._run(link, action, operation_id, keep_bytes, attempt, outlet)
+                seen = await self._run(link, action, permit, frozen, attempt, outlet)
                 await outlet.drain()
             except StoppedError as end:
                 seen = attempt.ended(end)
@@ -198,19 +200,20 @@ class SshExecutor:
         return seen
 
     async def _run(
-        self, link: Link, action: Exec, operation_id: str, keep_bytes: int, attempt: Attempt, outlet: Outlet | None
+        self, link: Link, action: Exec, permit: Permit, frozen: FrozenSsh, attempt: Attempt, outlet: Outlet | None
     ) -> SshOutcome:
         if action.marker is MarkerMode.OFF:
-            command = Command(line=action.command, stdin=action.stdin, pty=action.pty, keep_bytes=keep_bytes)
+            command = Command(line=action.command, stdin=action.stdin, pty=action.pty, keep_bytes=frozen.output_bytes)
             return await run(link.connection, command, attempt=attempt, graces=self._graces, outlet=outlet)
         return await run_marked(
             link,
             action,
-            operation_id=operation_id,
-            keep_bytes=keep_bytes,
+            operation_id=permit.correlation_id,
+            keep_bytes=frozen.output_bytes,
             attempt=attempt,
             graces=self._graces,
             outlet=outlet,
+            saw_store=partial(self._trust.saw_store, frozen.host),
         )
 
     async def _settle_put(self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, seen: SshOutcome) -> SshOutcome:

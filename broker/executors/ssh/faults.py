@@ -3,7 +3,6 @@
 An exception says what broke, never how far the attempt had got: that is measured (see attempt.py).
 """
 
-import errno
 import socket
 
 import asyncssh
@@ -35,10 +34,6 @@ def stopped(error: Exception, phase: SshPhase) -> StoppedError:
     match error:
         case StoppedError():
             return error
-        case AddressRefusedError():
-            return StoppedError(SshFault.ADDRESS_REFUSED)
-        case socket.gaierror():
-            return StoppedError(SshFault.DNS_FAILED)
         case asyncssh.PermissionDenied():
             return StoppedError(SshFault.LOGIN_REJECTED, error.reason)
         case asyncssh.ProtocolNotSupported():
@@ -46,7 +41,7 @@ def stopped(error: Exception, phase: SshPhase) -> StoppedError:
         case asyncssh.DisconnectError():
             return _disconnected(error, phase)
         case OSError():
-            return StoppedError(_socket_fault(error, phase))
+            return StoppedError(_lost(phase))
         case _:
             return StoppedError(SshFault.INTERNAL, type(error).__name__)
 
@@ -59,12 +54,17 @@ def _disconnected(error: asyncssh.DisconnectError, phase: SshPhase) -> StoppedEr
     return StoppedError(_lost(phase), error.reason)
 
 
-def _socket_fault(error: OSError, phase: SshPhase) -> SshFault:
-    if phase in _LOGGING_IN and phase is not SshPhase.CONNECTING:
-        return SshFault.LOST_DURING_LOGIN
-    if error.errno == errno.ECONNREFUSED:
-        return SshFault.CONNECT_REFUSED
-    return SshFault.CONNECT_FAILED if phase in _BEFORE_VERSIONS else SshFault.CONNECTION_LOST
+def dial_fault(error: OSError) -> StoppedError:
+    """The end that an error means before there was a connection."""
+    match error:
+        case AddressRefusedError():
+            return StoppedError(SshFault.ADDRESS_REFUSED)
+        case socket.gaierror():
+            return StoppedError(SshFault.DNS_FAILED)
+        case ConnectionRefusedError():
+            return StoppedError(SshFault.CONNECT_REFUSED)
+        case _:
+            return StoppedError(SshFault.CONNECT_FAILED)
 
 
 def _lost(phase: SshPhase) -> SshFault:

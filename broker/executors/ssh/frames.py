@@ -10,15 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from broker.ports import FrameSink
+
 HIGH_BYTES = 262_144
 LOW_BYTES = 65_536
 DRAIN_S = 5.0
-
-
-class FrameSink(Protocol):
-    async def __call__(self, stream: str, octets: bytes) -> None:
-        """Take a piece of `stdout` or `stderr`. Returns when the next may come; raises when none shall."""
-        ...
 
 
 class Readable(Protocol):

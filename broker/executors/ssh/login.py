@@ -21,7 +21,7 @@ from broker.core.ssh.outcome import SshFault, SshPhase
 from broker.executors.addresses import Destination, Lookup, checked_addresses
 from broker.executors.ssh.attempt import Attempt
 from broker.executors.ssh.connection import CheckedConnection, host_key_algorithms
-from broker.executors.ssh.faults import StoppedError, stopped
+from broker.executors.ssh.faults import StoppedError, dial_fault, stopped
 from broker.executors.ssh.keys import SIGNATURES, KeyLogin, Login, PasswordLogin
 
 SCHEME = "ssh"
@@ -135,7 +135,7 @@ async def _connect(host: SshHost, lookup: Lookup, attempt: Attempt) -> socket.so
     except TimeoutError:
         raise attempt.timed_out(SshFault.CONNECT_TIMEOUT) from None
     except OSError as cause:
-        raise stopped(cause, attempt.phase) from None
+        raise dial_fault(cause) from None
 
 
 def _destination(host: SshHost) -> Destination:

@@ -5,6 +5,7 @@ A host that answers the probe with something else runs something else; the comma
 """
 
 import secrets as randomness
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from broker.core.ssh import lookup
@@ -31,9 +32,13 @@ async def run_marked(
     attempt: Attempt,
     graces: Graces,
     outlet: Outlet | None,
+    saw_store: Callable[[StoreSeen], Awaitable[None]],
 ) -> SshOutcome:
-    """What was seen, of the command or of what answered in its place. `store` is set also where no preamble came."""
-    found = await _store(link, attempt, graces)
+    """What was seen, of the command or of what answered in its place. `store` is set also where no preamble came.
+
+    A store that the probe saw is told before the command is sent, so that it is known whatever befalls us then.
+    """
+    found = await _store(link, attempt, graces, saw_store)
     if isinstance(found, SshOutcome):
         return found
     nonce = randomness.token_hex(NONCE_BYTES)
@@ -66,7 +71,9 @@ async def look_up(link: Link, action: LookUp, *, attempt: Attempt, graces: Grace
     return replace(seen, finding=lookup.parse(seen.stdout, operation_id=action.operation_id, since=action.since))
 
 
-async def _store(link: Link, attempt: Attempt, graces: Graces) -> StoreSeen | SshOutcome | None:
+async def _store(
+    link: Link, attempt: Attempt, graces: Graces, saw_store: Callable[[StoreSeen], Awaitable[None]]
+) -> StoreSeen | SshOutcome | None:
     """The store over this connection, None where the host can't have one, or what else answered the probe."""
     async with link.probing:
         if link.store is not None:
@@ -77,6 +84,7 @@ async def _store(link: Link, attempt: Attempt, graces: Graces) -> StoreSeen | Ss
             raise StoppedError(seen.fault or SshFault.CHANNEL_LOST, "the probe of the marker store was not answered")
         answer = parse_probe(seen.stdout)
         if isinstance(answer, StoreSeen):
+            await saw_store(answer)
             link.store = answer
             return answer
         if answer is MarkerState.NO_STORE:

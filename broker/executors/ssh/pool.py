@@ -6,6 +6,7 @@ rotated credential or an ended session. Those under way on it end first.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,6 +17,8 @@ from broker.core.ssh.model import SshHost
 from broker.core.ssh.outcome import HostKeySeen, SshFault, StoreSeen
 from broker.executors.ssh.connection import CheckedConnection
 from broker.executors.ssh.faults import StoppedError
+
+CLOSE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +172,17 @@ class Pool:
                 if not link.sessions - {None}:
                     self._retire(key, group, link)
 
-    def close(self) -> None:
-        """Retire everything. What is under way ends first."""
+    async def close(self) -> None:
+        """Retire everything, and wait for what was idle to be gone. What is under way ends first."""
+        idle = [link for link in self.links if not link.active]
         self.drop(lambda _: True)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                for link in idle:
+                    await link.connection.wait_closed()
 
     async def _seat(self, group: Group, connect: Connect, until_s: float) -> Lease:
         while True:
