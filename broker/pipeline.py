@@ -10,6 +10,7 @@ from dataclasses import replace
 from broker.contract.reasons import GateState, RemoteEffect, VaultState
 from broker.contract.result import GateReport
 from broker.core import records, refusals, reply
+from broker.core.asks import resolved
 from broker.core.channels import Frozen
 from broker.core.classify.channel import event_of, sent_body_bytes
 from broker.core.events import EventName
@@ -21,8 +22,9 @@ from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Allow, Ask, Deny, Policy
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
-from broker.core.resolve import Invalid, resolve
+from broker.core.resolve import Invalid
 from broker.core.scrub import SecretSet
+from broker.frames import delivered
 from broker.ports import (
     ApprovalDesk,
     Approved,
@@ -31,13 +33,13 @@ from broker.ports import (
     Clock,
     CredentialGone,
     Declined,
+    Delivery,
     Diagnostics,
     Executor,
     Joined,
     Ledger,
     LedgerSealed,
     PolicySource,
-    Question,
     Runs,
     Sessions,
     SessionView,
@@ -107,7 +109,7 @@ class Pipeline:
             return Stop(trail=trail, frame=frame, gate=gate, refusal=session)
         trail.session_id = session.id
         policy = self._policies.current()
-        frozen = resolve(policy, ask)
+        frozen = resolved(policy, ask)
         if isinstance(frozen, Invalid):
             return Stop(trail=trail, frame=frame, gate=gate, refusal=refusals.invalid(frozen))
         return self._decide(received, trail, session, frozen, policy, frame, gate)
@@ -218,10 +220,14 @@ class Pipeline:
         void = voided(asked=named.asked, now=self._now(named), frozen=named.frozen)  # the ledger made us wait
         if void is not None:
             return await self._end(self._stop(named, void))
+        met = await named.met(self._executor)
+        return await (self._end(self._stop(named, met)) if isinstance(met, Refusal) else self._ask_or_pass(met))
+
+    async def _ask_or_pass(self, named: Named) -> Result | Unrecorded:
         decision = named.decision
         if isinstance(decision, Allow):
             return await self._pass(named)
-        is_repeatable = not decision.per_call and not named.doubts
+        is_repeatable = not decision.per_call and not named.doubts and not named.meets_a_stranger
         if is_repeatable and self._sessions.use_grant(decision, named.frozen, self._circumstances(named)):
             return await self._pass(named.with_gate(decision, GateState.GRANTED))
         answer = await self._ask(named, decision)
@@ -240,20 +246,7 @@ class Pipeline:
         received = named.received
         waiting = named.with_gate(decision, GateState.PENDING)
         self._runs.waits(received.correlation_id, reply.pending(waiting.frame, waiting.gate).to_json())
-        return await self._desk.ask(
-            Question(
-                correlation_id=received.correlation_id,
-                caller=received.caller,
-                session=named.session,
-                frozen=named.frozen,
-                ask=decision,
-                policy=named.policy,
-                vault_term=named.asked.vault_term,
-                credential_version=named.asked.credential_version,
-                says=received.says,
-                doubts=named.doubts,
-            )
-        )
+        return await self._desk.ask(named.question(decision))
 
     async def _pass(self, named: Named, grant: Ask | None = None) -> Result | Unrecorded:
         """The same change is made one at a time, so that what became of one is known before another is sent."""
@@ -320,8 +313,11 @@ class Pipeline:
         self, named: Named, permit: Permit, secrets: SecretSet | None, *, is_tracked: bool
     ) -> Result | Unrecorded:
         frozen, correlation_id = named.frozen, named.received.correlation_id
-        raw = await self._executor.execute(permit)
+        frames = named.frames(secrets)
+        delivery = Delivery(session_id=named.session.id, frames=frames, host_key=named.host_key)
+        raw = await self._executor.execute(permit, delivery)
         scrubbed = await judged(frozen, raw, secrets, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
+        scrubbed = await delivered(frozen, scrubbed, frames)
         kept = await named.diagnosed(self._diagnostics, scrubbed)  # before a record names it; lost, it is an orphan
         envelope = reply.concluded(named.frame, scrubbed, named.gate, diagnostics_ref=kept)
         self._sessions.count(named.session.id, denied=False, echoed=scrubbed.is_echo)

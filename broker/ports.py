@@ -17,7 +17,7 @@ from broker.core.policy.model import Ask, Policy
 from broker.core.refusals import Refusal
 from broker.core.scrub import SecretSet
 from broker.core.ssh.model import SshHost
-from broker.core.ssh.outcome import HostKeySeen, SshFault
+from broker.core.ssh.outcome import HostKeySeen, SshFault, StoreSeen
 from broker.core.ssh.trust import HostKey
 
 
@@ -94,8 +94,29 @@ class SecretStore(Protocol):
     def secret_of(self, name: str, version: int) -> CredentialSecret: ...
 
 
+class FrameSink(Protocol):
+    """Takes output while it comes."""
+
+    async def __call__(self, stream: str, octets: bytes) -> None:
+        """Take a piece of `stdout` or `stderr`. Returns when the next may come; raises when none shall."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What an attempt needs beside its permit: whose it is, who listens, and the host key that the card showed."""
+
+    session_id: str
+    frames: FrameSink | None = None
+    host_key: HostKey | None = None
+
+
 class Executor(Protocol):
-    async def execute(self, permit: Permit) -> Raw:
+    async def host_key(self, frozen: Frozen) -> HostKey | SshFault | None:
+        """What is known of the key of an SSH host, which is looked at where nobody has accepted one; else None."""
+        ...
+
+    async def execute(self, permit: Permit, delivery: Delivery) -> Raw:
         """One attempt; every ending is a value, never an exception of the transport."""
         ...
 
@@ -107,15 +128,19 @@ class TrustStore(Protocol):
         """The public keys, each in OpenSSH's text; none where nobody accepted one yet."""
         ...
 
+    def provisionally(self, host: SshHost, key: HostKeySeen) -> AbstractContextManager[None]:
+        """Within, the key counts as known: a human has accepted it just now."""
+        ...
+
     async def remember(self, host: SshHost, key: HostKeySeen) -> None:
         """Keep the key from now on, sealed and on record. Called after the first success with it."""
         ...
 
+    def store_of(self, host: SshHost) -> StoreSeen | None:
+        """Where markers lay when a command was last sent there."""
+        ...
 
-class HostKeyLook(Protocol):
-    """A look at a host's key, before anybody logs in."""
-
-    async def look_at_host(self, host: SshHost) -> HostKeySeen | SshFault: ...
+    async def saw_store(self, host: SshHost, store: StoreSeen) -> None: ...
 
 
 class PolicySource(Protocol):

@@ -14,6 +14,7 @@ from broker.contract.reasons import GateState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
 from broker.core import records, reply
+from broker.core.asks import Asked
 from broker.core.channels import Frozen, Raw
 from broker.core.classify import channel
 from broker.core.events import AuditEvent, EventName, Receipt
@@ -24,9 +25,13 @@ from broker.core.outcome import Scrubbed
 from broker.core.policy.model import Allow, Ask, Policy
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame
-from broker.core.resolve import HttpAsk
 from broker.core.scrub import SecretSet, scrub
-from broker.ports import AuditLog, AuditUnwritable, Clock, Diagnostics, SessionView
+from broker.core.ssh.contact import unreachable, unseen_key
+from broker.core.ssh.frozen import FrozenSsh
+from broker.core.ssh.outcome import SshFault
+from broker.core.ssh.trust import HostKey, KeyState
+from broker.frames import ScrubbedFrames
+from broker.ports import AuditLog, AuditUnwritable, Clock, Diagnostics, Executor, FrameSink, Question, SessionView
 
 AT_ONCE_BYTES = 16_384  # a longer answer can be made so that judging it keeps everybody waiting
 
@@ -46,11 +51,12 @@ class Received:
 
     correlation_id: str
     caller: Caller
-    ask: HttpAsk | Refusal
+    ask: Asked | Refusal
     body_digest: str
     request_id: str | None = None
     says: str | None = None
     previous_correlation_id: str | None = None
+    frames: FrameSink | None = None  # who is handed the output while it comes
 
 
 @dataclass(slots=True)
@@ -139,6 +145,44 @@ class Named:
     frame: Frame
     gate: GateReport
     doubts: tuple[Doubt, ...] = ()
+    host_key: HostKey | None = None  # of an SSH host, as it is before anybody logs in
+
+    @property
+    def meets_a_stranger(self) -> bool:
+        """Whether it is the first contact with a host, whose key somebody has to see."""
+        return self.host_key is not None and self.host_key.state is KeyState.UNVERIFIED
+
+    async def met(self, executor: Executor) -> "Named | Refusal":
+        """With the state of a host's key, looked at where nobody has accepted one: the card has to show it."""
+        key, frozen = await executor.host_key(self.frozen), self.frozen
+        if not isinstance(frozen, FrozenSsh) or key is None:
+            return self
+        if isinstance(key, SshFault):
+            return unreachable(frozen, key)
+        if key.seen is not None and isinstance(self.decision, Allow):
+            return unseen_key(frozen, key.seen)
+        return replace(self, host_key=key)
+
+    def question(self, ask: Ask) -> Question:
+        """What the desk is asked to put before a human."""
+        return Question(
+            correlation_id=self.received.correlation_id,
+            caller=self.received.caller,
+            session=self.session,
+            frozen=self.frozen,
+            ask=ask,
+            policy=self.policy,
+            vault_term=self.asked.vault_term,
+            credential_version=self.asked.credential_version,
+            says=self.received.says,
+            doubts=self.doubts,
+            host_key=self.host_key,
+        )
+
+    def frames(self, secrets: SecretSet | None) -> ScrubbedFrames | None:
+        """Who is handed the output, behind the scrubber."""
+        sink = self.received.frames
+        return None if sink is None else ScrubbedFrames(sink, secrets)
 
     def attempt(self, *, now_ms: int) -> Attempt:
         """What the ledger is told of it."""

@@ -7,10 +7,10 @@ from broker.core.policy.model import Policy
 from broker.core.resolve import HttpAsk, Invalid, resolve
 from broker.core.ssh.resolve import LookUpAsk, SshAsk, resolve_look_up, resolve_ssh
 
-Ask: TypeAlias = HttpAsk | SshAsk | LookUpAsk
+Asked: TypeAlias = HttpAsk | SshAsk | LookUpAsk
 
 
-def resolved(policy: Policy, ask: Ask) -> Frozen | Invalid:
+def resolved(policy: Policy, ask: Asked) -> Frozen | Invalid:
     """The frozen request, or what is wrong with it."""
     match ask:
         case HttpAsk():

@@ -173,12 +173,15 @@ def _why(ask: Ask, setting: Setting) -> JsonObject:
 
 def _yes(ask: Ask, frozen: Frozen, limits: Limits, *, in_doubt: bool, host_key: HostKey | None = None) -> JsonObject:
     uses, age_s = allowance(ask.rule, limits)
-    offered = not ask.per_call and not in_doubt
+    is_new = host_key is not None and host_key.state is KeyState.UNVERIFIED
+    offered = not ask.per_call and not in_doubt and not is_new
     once, what = "this one request, once", None
     if isinstance(frozen, FrozenSsh):
         once, what = yes_once(frozen, host_key), yes_session(frozen)
     within = {"rule": "", "service": " in this service", "operation": " for this operation"}[ask.rule.per]
     why_not = "this rule asks each time" if ask.per_call else "an earlier attempt is in doubt"
+    if is_new and not ask.per_call:
+        why_not = "the host's key is new"
     return {
         "once": "sending it a second time, once" if in_doubt else once,
         "undo": False,

@@ -102,6 +102,7 @@ class Archive(Credentials):
         await self._vault_work(lambda: at.vault.trust_policy(trusted))
         at.rulebook.use(trusted)
         at.desk.void(Happening.POLICY_CHANGED)
+        at.executor.drop_logins()
         at.sessions.drop_grants()
         generation = at.vault.generation
         await at.record(EventName.POLICY_TRUSTED, digest=digest, counter=counter, key=key_id, generation=generation)

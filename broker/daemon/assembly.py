@@ -24,8 +24,11 @@ from broker.daemon.premises import Premises
 from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
+from broker.daemon.ssh_hosts import SshHosts
 from broker.daemon.watched_office import WatchedOffice
+from broker.executors.by_channel import ByChannel
 from broker.executors.https.client import HttpsExecutor
+from broker.executors.ssh.client import SshExecutor
 from broker.operations.ledger import LedgerStore
 from broker.operations.reconcile import Reconciler
 from broker.pipeline import Pipeline
@@ -111,12 +114,9 @@ async def build(
     reading = AuditReading(directory=log.paths.directory, head=lambda: log.writer.head[0], tasks=tasks)
     custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(log.writer, reading.written)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
-    people = _people(stores, rulebook, journal, clock, runs)
-    executor = HttpsExecutor(
-        secrets=custody,
-        body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
-        version=VERSION,
-    )
+    ssh_hosts = SshHosts(vault=stores.vault, audit=journal, clock=clock)
+    executor = _executor(custody, rulebook, ssh_hosts)
+    people = _people(stores, rulebook, journal, clock, runs, executor)
     pipeline = Pipeline(
         policies=rulebook,
         vault=custody,
@@ -143,6 +143,7 @@ async def build(
         rulebook=rulebook,
         ledger=stores.ledger,
         executor=executor,
+        ssh_hosts=ssh_hosts,
         sessions=people.sessions,
         desk=people.desk,
         runs=runs,
@@ -155,6 +156,15 @@ async def build(
         version=VERSION,
     )
     return await _with_faces(premises, tasks, DoorLimits.within(descriptors))
+
+
+def _executor(custody: Custody, rulebook: Rulebook, ssh_hosts: SshHosts) -> ByChannel:
+    http = HttpsExecutor(
+        secrets=custody,
+        body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
+        version=VERSION,
+    )
+    return ByChannel(http=http, ssh=SshExecutor(secrets=custody, trust=ssh_hosts), trust=ssh_hosts)
 
 
 def _engine(
@@ -190,7 +200,9 @@ def _open(places: Places, environ: Mapping[str, str], clock: SystemClock, wiring
     )
 
 
-def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: SystemClock, runs: RunTable) -> _People:
+def _people(
+    stores: _Stores, rulebook: Rulebook, journal: Journal, clock: SystemClock, runs: RunTable, executor: ByChannel
+) -> _People:
     hub = EventHub()
     challenges = Challenges(monotonic_s=clock.monotonic_s)
 
@@ -201,6 +213,7 @@ def _people(stores: _Stores, rulebook: Rulebook, journal: Journal, clock: System
             Ended.STOPPED: Happening.STOPPING,
         }.get(why, Happening.SESSION_ENDED)
         desk.void(happening, session_id=session_id)
+        executor.close_session(session_id)
 
     sessions = SessionRegistry(
         audit=journal,

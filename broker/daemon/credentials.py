@@ -131,6 +131,7 @@ class Credentials:
         """At once and without waiting for anything: nothing runs any more, what waited ends."""
         at = self._at
         at.custody.forget()
+        at.executor.drop_logins()
         at.reading.close()
         at.challenges.close_all()
         at.desk.void(happening)

@@ -17,7 +17,8 @@ from broker.daemon.log_watch import LogWatch
 from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
-from broker.executors.https.client import HttpsExecutor
+from broker.daemon.ssh_hosts import SshHosts
+from broker.executors.by_channel import ByChannel
 from broker.operations.ledger import LedgerStore
 from broker.ports import AuditUnwritable
 from broker.server.challenges import Challenges
@@ -43,7 +44,8 @@ class Premises:
     custody: Custody
     rulebook: Rulebook
     ledger: LedgerStore
-    executor: HttpsExecutor
+    executor: ByChannel
+    ssh_hosts: SshHosts
     sessions: SessionRegistry
     desk: Desk
     runs: RunTable

@@ -5,9 +5,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from broker.core.channels import Frozen, Raw
+from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit
 from broker.core.outcome import Phase, RawOutcome
 from broker.core.ssh.frozen import FrozenSsh
+from broker.core.ssh.outcome import SshFault, SshOutcome, SshPhase
+from broker.core.ssh.trust import HostKey, KeyState
+from broker.ports import Delivery
 
 Happening: TypeAlias = Callable[[], None]
 
@@ -17,13 +22,21 @@ class ScriptedExecutor:
 
     def __init__(self) -> None:
         self.permits: list[Permit] = []
-        self.answers: deque[RawOutcome | Exception] = deque()
+        self.deliveries: list[Delivery] = []
+        self.looks: list[Frozen] = []
+        self.key: HostKey | SshFault = HostKey(state=KeyState.PINNED)
+        self.answers: deque[Raw | Exception] = deque()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.during: Happening = lambda: None  # what happens while the request is in flight
 
-    async def execute(self, permit: Permit) -> RawOutcome:
+    async def host_key(self, frozen: Frozen) -> HostKey | SshFault | None:
+        self.looks.append(frozen)
+        return None if isinstance(frozen, FrozenRequest) else self.key
+
+    async def execute(self, permit: Permit, delivery: Delivery) -> Raw:
         self.permits.append(permit)
+        self.deliveries.append(delivery)
         await self.may_answer.wait()
         self.during()
         answer = self.answers.popleft() if self.answers else _fine(permit)
@@ -32,7 +45,9 @@ class ScriptedExecutor:
         return answer
 
 
-def _fine(permit: Permit) -> RawOutcome:
+def _fine(permit: Permit) -> Raw:
+    if isinstance(permit.frozen, FrozenSsh):
+        return SshOutcome(phase=SshPhase.CLOSED, exit_status=0, stdout=b"done\n", stdout_bytes=5, output_complete=True)
     body = b'{"id":"o-1"}'
     return RawOutcome(
         phase=Phase.RESPONSE_COMPLETE,
@@ -40,6 +55,6 @@ def _fine(permit: Permit) -> RawOutcome:
         headers=(("content-type", "application/json"), ("content-length", str(len(body)))),
         body=body,
         body_complete=True,
-        sent_bytes=0 if isinstance(permit.frozen, FrozenSsh) else len(permit.frozen.body),
+        sent_bytes=len(permit.frozen.body),
         elapsed_ms=12,
     )

@@ -14,13 +14,15 @@ from typing_extensions import override
 from broker.client.hardening import harden
 from broker.client.places import Places
 from broker.contract.wire import JsonObject
+from broker.core.channels import Frozen, Raw
 from broker.core.events import AuditEvent, Receipt
 from broker.core.gate import Permit
 from broker.core.ledger import Attempt, Doubt
-from broker.core.outcome import RawOutcome
+from broker.core.ssh.outcome import SshFault
+from broker.core.ssh.trust import HostKey
 from broker.daemon import logs
 from broker.daemon.main import Wiring, run
-from broker.ports import AuditLog, Executor, Ledger
+from broker.ports import AuditLog, Delivery, Executor, Ledger
 
 
 class Fuse:
@@ -100,9 +102,13 @@ class FusedExecutor(Executor):
         self._fuse = fuse
 
     @override
-    async def execute(self, permit: Permit) -> RawOutcome:
+    async def host_key(self, frozen: Frozen) -> HostKey | SshFault | None:
+        return await self._port.host_key(frozen)
+
+    @override
+    async def execute(self, permit: Permit, delivery: Delivery) -> Raw:
         self._fuse.burn("before", "execute")
-        outcome = await self._port.execute(permit)
+        outcome = await self._port.execute(permit, delivery)
         self._fuse.burn("after", "execute")
         return outcome
 

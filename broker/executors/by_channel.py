@@ -1,0 +1,96 @@
+"""The executors by the channel of a request, and what is remembered of a host after an attempt on it.
+
+A key that a human has just accepted counts for this attempt; it is kept once a login with it has come about.
+"""
+
+from contextlib import nullcontext
+from typing import Protocol
+
+from broker.core.channels import Frozen, Raw
+from broker.core.frozen import FrozenRequest
+from broker.core.gate import Permit
+from broker.core.outcome import RawOutcome
+from broker.core.ssh.frozen import FrozenSsh
+from broker.core.ssh.model import SshHost
+from broker.core.ssh.outcome import HostKeySeen, SshFault, SshOutcome, SshPhase
+from broker.core.ssh.trust import HostKey, KeyState, declared_key
+from broker.ports import Delivery, FrameSink, TrustStore
+
+_BEFORE_LOGIN = frozenset({SshPhase.BUILT, SshPhase.CONNECTING, SshPhase.BANNER, SshPhase.HOST_KEY, SshPhase.LOGIN})
+
+
+class Http(Protocol):
+    async def execute(self, permit: Permit) -> RawOutcome: ...
+    async def close_credential(self, name: str) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Ssh(Protocol):
+    async def execute(
+        self, permit: Permit, *, frames: FrameSink | None = None, session: str | None = None
+    ) -> SshOutcome: ...
+    async def look_at_host(self, host: SshHost) -> HostKeySeen | SshFault: ...
+    async def close_credential(self, name: str) -> None: ...
+    def retire_session(self, session: str) -> None: ...
+    def retire_all(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class ByChannel:
+    """Implements ports.Executor."""
+
+    def __init__(self, *, http: Http, ssh: Ssh, trust: TrustStore) -> None:
+        self._http = http
+        self._ssh = ssh
+        self._trust = trust
+
+    async def host_key(self, frozen: Frozen) -> HostKey | SshFault | None:
+        if isinstance(frozen, FrozenRequest):
+            return None
+        key = declared_key(frozen.host, self._trust.known(frozen.host))
+        if key is not None:
+            return key
+        seen = await self._ssh.look_at_host(frozen.host)
+        return seen if isinstance(seen, SshFault) else HostKey(state=KeyState.UNVERIFIED, seen=seen)
+
+    async def execute(self, permit: Permit, delivery: Delivery) -> Raw:
+        frozen = permit.frozen
+        if isinstance(frozen, FrozenRequest):
+            return await self._http.execute(permit)
+        fresh = _fresh(delivery)
+        with nullcontext() if fresh is None else self._trust.provisionally(frozen.host, fresh):
+            outcome = await self._ssh.execute(permit, frames=delivery.frames, session=delivery.session_id)
+            await self._learn(frozen, outcome, fresh)
+        return outcome
+
+    async def close_credential(self, name: str) -> None:
+        """Drop kept connections that were made with a credential; what is under way ends first."""
+        await self._ssh.close_credential(name)
+        await self._http.close_credential(name)
+
+    def close_session(self, session_id: str) -> None:
+        """Drop kept logins that no other session has used."""
+        self._ssh.retire_session(session_id)
+
+    def drop_logins(self) -> None:
+        """Drop every kept login, as at a lock or a change of policy; what is under way ends first."""
+        self._ssh.retire_all()
+
+    async def close(self) -> None:
+        await self._ssh.close()
+        await self._http.close()
+
+    async def _learn(self, frozen: FrozenSsh, outcome: SshOutcome, fresh: HostKeySeen | None) -> None:
+        if fresh is not None and outcome.phase not in _BEFORE_LOGIN and _is(outcome, fresh):
+            await self._trust.remember(frozen.host, fresh)
+        if outcome.store is not None:
+            await self._trust.saw_store(frozen.host, outcome.store)
+
+
+def _fresh(delivery: Delivery) -> HostKeySeen | None:
+    key = delivery.host_key
+    return key.seen if key is not None and key.state is KeyState.UNVERIFIED else None
+
+
+def _is(outcome: SshOutcome, fresh: HostKeySeen) -> bool:
+    return outcome.host_key is not None and outcome.host_key.fingerprint == fresh.fingerprint

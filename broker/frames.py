@@ -1,0 +1,64 @@
+"""Output that is handed on while a command runs, and files once they are read: scrubbed before anybody gets it.
+
+Whoever listens may go away at any time; the action goes on to its end all the same.
+"""
+
+import base64
+from contextlib import suppress
+from dataclasses import replace
+
+from broker.core.channels import Frozen
+from broker.core.outcome import Scrubbed
+from broker.core.scrub import SecretSet
+from broker.core.scrub_stream import StreamScrubber
+from broker.core.ssh.answer import STREAMS, with_stream
+from broker.core.ssh.frozen import FrozenSsh, Get
+from broker.ports import FrameSink
+
+PIECE_BYTES = 65_536
+
+
+class ScrubbedFrames:
+    """A FrameSink before another one: nothing of the credential gets through it."""
+
+    def __init__(self, sink: FrameSink, secrets: SecretSet | None) -> None:
+        self._sink = sink
+        self._streams = {stream: StreamScrubber(secrets) for stream in STREAMS}
+
+    async def __call__(self, stream: str, octets: bytes) -> None:
+        clean = self._streams[stream].feed(octets)
+        if clean:
+            await self._sink(stream, clean)
+
+    async def finish(self) -> None:
+        """Hand on what was held back, once nothing more comes."""
+        for stream, scrubber in self._streams.items():
+            rest = scrubber.finish()
+            if rest:
+                await self._sink(stream, rest)
+
+    async def whole(self, stream: str, clean: bytes) -> None:
+        """Hand on what was scrubbed as a whole."""
+        for start in range(0, len(clean), PIECE_BYTES):
+            await self._sink(stream, clean[start : start + PIECE_BYTES])
+
+
+async def delivered(frozen: Frozen, scrubbed: Scrubbed, frames: ScrubbedFrames | None) -> Scrubbed:
+    """The outcome without the file that the listener was handed; any other outcome as it is."""
+    if frames is None:
+        return scrubbed
+    is_file = isinstance(frozen, FrozenSsh) and isinstance(frozen.action, Get)
+    with suppress(Exception):  # whatever befell the listener, what was done is on record
+        await frames.finish()
+        if is_file and scrubbed.ssh is not None:
+            await frames.whole("stdout", _octets(scrubbed))
+    if not is_file or scrubbed.ssh is None:
+        return scrubbed
+    return replace(scrubbed, ssh=with_stream(scrubbed.ssh, "stdout", None))
+
+
+def _octets(scrubbed: Scrubbed) -> bytes:
+    ssh = scrubbed.ssh or {}
+    if "stdout_b64" in ssh:
+        return base64.b64decode(str(ssh["stdout_b64"]))
+    return str(ssh.get("stdout", "")).encode("utf-8", "surrogatepass")
