@@ -1,8 +1,9 @@
 """Predicates over answers: JMESPath as data, compiled once, its traps refused, its cost bounded on hostile answers.
 
-A predicate sees `{status, headers, json, text}`. Answers over 1 MiB, deeper than 64 or dearer than a fixed number of
-steps are unverified: `holds` says None, and no caller may take that for success. Nothing here reads a clock, so
-the same answer always gets the same verdict. Request arguments (`$name`) are bound as literals before compilation.
+A predicate sees `{status, headers, json, text}`, or of a command's end `{exit_code, stdout, stderr}`. Answers over
+1 MiB, deeper than 64 or dearer than a fixed number of steps are unverified: `holds` says None, and no caller may take
+that for success. Nothing here reads a clock, so the same answer always gets the same verdict. Request arguments
+(`$name`) are bound as literals before compilation.
 """
 
 import json as json_text
@@ -17,7 +18,7 @@ from jmespath.visitor import TreeInterpreter
 from typing_extensions import override
 
 from broker.contract.wire import JsonObject, JsonValue, WireError, parse_json
-from broker.core.predicate_traps import Node, trap_in
+from broker.core.predicate_traps import ANSWER, Node, trap_in
 
 MAX_RULE_CHARACTERS = 4096
 MAX_BOUND_CHARACTERS = 65_536
@@ -42,15 +43,16 @@ class Predicate:
 
     text: str
     selects: bool = False
+    sees: tuple[str, ...] = ANSWER
     _tree: Node = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_tree", _compiled(self.text, selects=self.selects))
+        object.__setattr__(self, "_tree", _compiled(self.text, selects=self.selects, sees=self.sees))
 
 
-def compile_predicate(text: str, bindings: JsonObject | None = None) -> Predicate:
-    """A yes-or-no predicate. `$name` stands for `bindings[name]`. Raises PredicateError."""
-    return Predicate(_bound(text, bindings or {}))
+def compile_predicate(text: str, bindings: JsonObject | None = None, *, sees: tuple[str, ...] = ANSWER) -> Predicate:
+    """A yes-or-no predicate over these names. `$name` stands for `bindings[name]`. Raises PredicateError."""
+    return Predicate(_bound(text, bindings or {}), sees=sees)
 
 
 def compile_selection(text: str, bindings: JsonObject | None = None) -> Predicate:
@@ -158,7 +160,7 @@ def _within_bounds(view: JsonObject) -> bool:
     return False
 
 
-def _compiled(text: str, *, selects: bool) -> Node:
+def _compiled(text: str, *, selects: bool, sees: tuple[str, ...]) -> Node:
     if not text.strip():
         raise PredicateError("it is empty; write what to look for, such as status==`404`")
     if len(text) > MAX_BOUND_CHARACTERS:
@@ -172,7 +174,7 @@ def _compiled(text: str, *, selects: bool) -> Node:
         raise PredicateError("it is nested too deeply") from None
     if _depth(tree) > MAX_DEPTH:
         raise PredicateError("it is nested too deeply")
-    trap = trap_in(tree, selects=selects)
+    trap = trap_in(tree, selects=selects, sees=sees)
     if trap is not None:
         raise PredicateError(trap)
     return tree

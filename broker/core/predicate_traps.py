@@ -10,7 +10,8 @@ from jmespath.functions import Functions
 
 Node: TypeAlias = dict[str, Any]
 
-VIEW = ("status", "headers", "json", "text")
+ANSWER = ("status", "headers", "json", "text")  # what a predicate sees of an answer over HTTP
+ENDING = ("exit_code", "stdout", "stderr")  # and of the end of a command
 _ORDER = frozenset({"lt", "lte", "gt", "gte"})
 _YES_OR_NO = frozenset({"contains", "starts_with", "ends_with"})
 _NEVER_MISSING = frozenset(
@@ -23,16 +24,16 @@ _PATHS = frozenset({"subexpression", "index_expression", "projection", "value_pr
 _SIGNATURES: dict[str, Any] = Functions.FUNCTION_TABLE
 
 
-def trap_in(tree: Node, *, selects: bool) -> str | None:
+def trap_in(tree: Node, *, selects: bool, sees: tuple[str, ...]) -> str | None:
     """The first trap as a sentence that says how to write it instead; None where there is none."""
-    found = _trap(tree, at_root=True)
+    found = _trap(tree, at_root=sees)
     if found is None and not selects and not _is_condition(tree):
         return _not_a_condition(tree)
     return found
 
 
-def _trap(node: Node, *, at_root: bool) -> str | None:
-    """`at_root` tells whether the node is evaluated against the whole view."""
+def _trap(node: Node, *, at_root: tuple[str, ...]) -> str | None:
+    """`at_root` are the names of the whole view, and empty where the node is evaluated against a part of it."""
     found = _own_trap(node, at_root=at_root)
     if found is not None:
         return found
@@ -43,20 +44,20 @@ def _trap(node: Node, *, at_root: bool) -> str | None:
     return None
 
 
-def _children(node: Node, *, at_root: bool) -> list[tuple[Node, bool]]:
+def _children(node: Node, *, at_root: tuple[str, ...]) -> list[tuple[Node, tuple[str, ...]]]:
     """Children with what they are evaluated against: in a path only the first one still sees the whole view."""
     children = [child for child in node["children"] if isinstance(child, dict)]
     if node["type"] in {"subexpression", "index_expression", "projection", "value_projection", "filter_projection"}:
-        return [(child, at_root and position == 0) for position, child in enumerate(children)]
+        return [(child, at_root if position == 0 else ()) for position, child in enumerate(children)]
     if node["type"] == "pipe":
-        return [(children[0], at_root), (children[1], False)]
-    return [(child, at_root and node["type"] != "expref") for child in children]
+        return [(children[0], at_root), (children[1], ())]
+    return [(child, () if node["type"] == "expref" else at_root) for child in children]
 
 
-def _own_trap(node: Node, *, at_root: bool) -> str | None:
+def _own_trap(node: Node, *, at_root: tuple[str, ...]) -> str | None:
     kind = node["type"]
-    if kind == "field" and at_root and node["value"] not in VIEW:
-        return f"a predicate sees {', '.join(VIEW)}, and nothing of another name"
+    if kind == "field" and at_root and node["value"] not in at_root:
+        return f"a predicate sees {', '.join(at_root)}, and nothing of another name"
     if kind in {"multi_select_list", "multi_select_dict"}:
         return "lists and objects can't be built in a predicate; write a literal such as `[200, 201]`"
     if kind in _PATHS and any(child["type"] == "not_expression" for child in _nodes(node)):

@@ -23,6 +23,7 @@ from broker.core.policy.keys import (
 from broker.core.policy.model import AnswerRule, Delay, Identity, RateLimit
 from broker.core.policy.table import Table
 from broker.core.predicate import AnswerView, Predicate, PredicateError, answer_view, compile_predicate, holds
+from broker.core.predicate_traps import ANSWER
 
 JUDGEMENTS = (
     Category.PARTIAL,
@@ -169,7 +170,7 @@ def predicate_of(
     *,
     required: bool = False,
     examples_required: bool = True,
-    looks_at: str = "status, headers, json and text",
+    sees: tuple[str, ...] = ANSWER,
     example: "tuple[frozenset[str], Callable[[Table], AnswerView | None]] | None" = None,
 ) -> Predicate | None:
     """A predicate with its examples run, each a table with these keys that `example` reads as an answer.
@@ -178,7 +179,7 @@ def predicate_of(
     """
     if key not in table:
         if required:
-            table.fault(key, "missing", f"a predicate over {looks_at}")
+            table.fault(key, "missing", f"a predicate over {', '.join(sees)}")
         if "examples" in table:
             table.fault("examples", f"there is no {key} that they are examples of")
         return None
@@ -187,7 +188,7 @@ def predicate_of(
         table.text(key)
         return None
     try:
-        predicate = compile_predicate(text)
+        predicate = compile_predicate(text, sees=sees)
     except PredicateError as cause:
         table.fault(key, str(cause))
         return None

@@ -15,6 +15,7 @@ from broker.core.policy.parse_answers import never, predicate_of
 from broker.core.policy.parse_rules import NAME, NAME_SHAPE
 from broker.core.policy.table import Table
 from broker.core.predicate import AnswerView, Predicate
+from broker.core.predicate_traps import ENDING
 from broker.core.ssh.commands import ARGUMENT, placeholders
 from broker.core.ssh.frozen import MAX_STDIN_BYTES
 from broker.core.ssh.known_hosts import PIN, KnownHostsError, check_known_hosts
@@ -319,7 +320,7 @@ def _predicate(table: Table, key: str, *, examples_required: bool) -> Predicate 
         key,
         required=True,
         examples_required=examples_required,
-        looks_at="exit_code, stdout and stderr",
+        sees=ENDING,
         example=(SSH_EXAMPLE, _example),
     )
 
