@@ -1,7 +1,8 @@
 """Asking the log's events: by filters, forwards or backwards, a bounded page at a time.
 
-An event matches by what it says itself, or by what was said before it of the same request in the same file of the log:
-its agent and its operation. Each call looks at a bounded number of records and says where to go on.
+An event matches by what it says itself, or by what was said of the same request before: its agent and its operation.
+For that the CONTEXT_RECORDS before the place asked for are read too. Each call looks at a bounded number of records
+and says where to go on.
 """
 
 from collections import OrderedDict, deque
@@ -20,6 +21,7 @@ SCAN_MOST = 100_000  # events that one call looks at, and the rest of a file onc
 PAGE_MOST_BYTES = 1 << 20
 REQUESTS_REMEMBERED = 65_536
 _RECORDS_PER_EVENT = 4  # a guess at how many records stand between events; it only decides how far to jump back
+CONTEXT_RECORDS = 8_192
 OLDER_RECORDS = 32_768
 OVERLAP_RECORDS = 8_192  # how far the trail of an older request is followed
 
@@ -131,15 +133,15 @@ class History:
         """The last ones before `before_seq`, oldest first. Raises AuditError."""
         before = query.before_seq or 0
         found: deque[tuple[int, int, JsonObject]] = deque()
-        looked_at = 0
+        looked_at, span = 0, query.limit * _RECORDS_PER_EVENT
         for path in reversed(self._files_before(before)):
             first_seq = begins_at(path)
             while before > first_seq:
-                start = first_seq if _is_filtered(query) else max(first_seq, before - query.limit * _RECORDS_PER_EVENT)
+                start = first_seq if _is_filtered(query) else max(first_seq, before - span)
                 part, count, recent = self._part(query, path, start, before, query.limit - len(found))
                 found.extendleft(reversed(part))
                 looked_at += count
-                before = start
+                before, span = start, span * (1 if count else _RECORDS_PER_EVENT)  # beyond the end there is nothing
                 if len(found) >= query.limit or looked_at >= SCAN_MOST:
                     return _fitting(found, before if len(found) < query.limit else found[0][0])
                 if not recent:
@@ -181,14 +183,17 @@ class History:
     def _scan(self, query: AuditQuery, paths: list[Path], start: int) -> Iterator[tuple[int, int, JsonObject, Facts]]:
         """Number, size, event, and what was said of its request before; a break in one file does not hide the next."""
         asks_of_request = query.agent is not None or query.operation is not None
-        start_seq = 0 if asks_of_request else start
+        begin = max(0, start - CONTEXT_RECORDS) if asks_of_request else start
+        before = [path for path in self._files(begin) if path < paths[0]] if asks_of_request else []
         requests = _Requests()
-        for path in paths:
-            reading = LogReading(self._directory, self._audit_sk, start_seq=start_seq, first=path, alone=True)
+        for path in [*before, *paths]:
+            reading = LogReading(self._directory, self._audit_sk, start_seq=begin, first=path, alone=True)
             for batch in reading.committed():
                 for seq, content in batch:
                     event = event_of(content)
-                    yield seq, len(content), event, requests.before(event) if asks_of_request else NOTHING
+                    facts = requests.before(event) if asks_of_request else NOTHING
+                    if seq >= start:
+                        yield seq, len(content), event, facts
 
     def _files(self, seq: int) -> list[Path]:
         files = list(segments_of(self._directory))

@@ -123,7 +123,8 @@ class AuditReading:
         self._written.set()
 
     async def events(self, query: AuditQuery) -> JsonObject:
-        page = await self._ask(lambda held: _events(held, query))
+        asked = query if query.before_seq is None else _before(query, min(query.before_seq, self._head() + 1))
+        page = await self._ask(lambda held: _events(held, asked))
         return {"events": page.items, "next_seq": page.next_seq, "head": self._head()}
 
     async def activity(self, query: AuditQuery) -> JsonObject:
