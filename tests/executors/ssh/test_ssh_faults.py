@@ -80,7 +80,6 @@ async def test_a_host_that_does_not_answer_the_connection(bench: Bench, account:
 
 async def speak(bench: Bench, account: Account, words: bytes, *, then_close: bool) -> SshOutcome:
     """An attempt against a listener that says these words to whoever connects."""
-
     gone = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
