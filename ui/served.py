@@ -25,6 +25,7 @@ class Status:
     policy_pending: bool = False
     audit_seq: int = 0
     audit_anchored: bool = False
+    audit_trouble: str | None = None
     audit_verdict: str | None = None
     audit_rung: str | None = None
     audit_known: bool = False
@@ -180,6 +181,7 @@ def status(value: JsonValue) -> Status:
         policy_pending=policy.flag("pending"),
         audit_seq=audit.number("seq"),
         audit_anchored=audit.flag("anchored"),
+        audit_trouble=audit.text_or_none("trouble"),
         audit_verdict=audit.text_or_none("verdict"),
         audit_rung=audit.text_or_none("rung"),
         audit_known=audit.flag("known"),

@@ -23,6 +23,12 @@ def run(noun: str, arguments: list[str]) -> int:
     return 0
 
 
+_TROUBLE = {
+    "unwritable": "CAN'T BE WRITTEN: nothing runs until the disk is mended and the daemon started again",
+    "disk_low": "its disk is nearly full: nothing runs until there is room",
+}
+
+
 def _lines(status: JsonObject) -> list[str]:
     vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
     ready = vault.get("state") == "ready"
@@ -40,6 +46,7 @@ def _lines(status: JsonObject) -> list[str]:
         *(["! policy   the files differ from what is trusted: doorward policy diff"] if policy.get("pending") else []),
         f"{'+' if audit.get('anchored') else '!'} audit    {text(audit, 'seq')} records, "
         + ("anchored" if audit.get("anchored") else "NOT anchored"),
+        *([f"! audit    {_TROUBLE.get(text(audit, 'trouble'), 'out of order')}"] if audit.get("trouble") else []),
         f"{'!' if waiting else '+'} waiting  {waiting} for an answer",
         f"{'?' if doubts else '+'} in doubt {doubts}" + (": doorward operations list --in-doubt" if doubts else ""),
         f"  sessions {text(status, 'sessions')}",

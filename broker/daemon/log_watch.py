@@ -143,6 +143,7 @@ class LogWatch:
         told: dict[str, JsonValue] = {
             "seq": seq,
             "anchored": self._writer.poisoned is None and self._writer.suspended is None,
+            "trouble": self._trouble(),
             "verdict": None,
             "rung": None,
             "verified_at": None,
@@ -156,6 +157,13 @@ class LogWatch:
         if self._writer.suspended is not None and not (self.latest and self.latest.inspection.suspect):
             told["verdict"] = self._writer.suspended.verdict.value
         return told
+
+    def _trouble(self) -> str | None:
+        """Why no action begins although nothing speaks against what is written."""
+        writer = self._writer
+        if writer.poisoned is not None:
+            return "unwritable"
+        return "disk_low" if writer.endorsed and not writer.room() else None
 
     def warnings(self) -> list[str]:
         """What a human should mend, in words."""

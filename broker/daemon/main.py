@@ -20,7 +20,7 @@ from broker.daemon import sockets, statehold
 from broker.daemon.assembly import House, Wiring, build
 from broker.daemon.logs import quiet_loop
 from broker.daemon.statehold import StateError
-from broker.daemon.upkeep import upkeep
+from broker.daemon.upkeep import notice_dead_log, upkeep
 from broker.operations.ledger import LedgerError
 from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
@@ -95,7 +95,15 @@ def _open_doors(
 
 async def _upkeep(house: House) -> None:
     at = house.premises
-    await upkeep(floods=at.floods, refusals=at.refusals, sessions=at.sessions, diagnostics=at.diagnostics)
+
+    def died(why: str) -> None:
+        LOG.error("%s", why)
+        at.desk.void(Happening.STOPPING)
+        at.changed()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(notice_dead_log(at.writer, died))
+        await upkeep(floods=at.floods, refusals=at.refusals, sessions=at.sessions, diagnostics=at.diagnostics)
 
 
 async def _stop(house: House, drain_s: float) -> None:

@@ -339,7 +339,7 @@ class DaemonOffice(Archive):
         found = [*self._warned, *at.watch.warnings()]
         if at.writer.poisoned is not None:
             found.append(at.writer.poisoned)
-        elif not at.writer.room():
+        elif at.writer.endorsed and not at.writer.room():
             found.append("the disk of the audit log is nearly full; actions are refused until there is room")
         if at.diagnostics.fault is not None:
             found.append(at.diagnostics.fault)

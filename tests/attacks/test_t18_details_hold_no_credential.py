@@ -148,10 +148,10 @@ def test_nothing_of_it_is_in_clear_on_the_disk(house: House, end: str) -> None:
         house.kill()
 
     assert 2 == len(list(house.places.diagnostics.iterdir()))
-    for path in house.places.data.rglob("*"):
-        if path.is_file():
-            assert [] == canary_scan.scan_file(path), path
-            assert b"it was" not in path.read_bytes(), path
+    for file in house.places.data.rglob("*"):
+        if file.is_file():
+            assert [] == canary_scan.scan_file(file), file
+            assert b"it was" not in file.read_bytes(), file
 
 
 def test_it_is_kept_while_the_vault_locks_and_opened_after_the_unlock(house: House) -> None:

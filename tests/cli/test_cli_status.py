@@ -36,6 +36,14 @@ def test_a_status_reads_so(cli: CommandLine) -> None:
             "! policy   sealed while the vault is locked",
         ),
         ({"audit": {"seq": 1, "anchored": False}}, "! audit    1 records, NOT anchored"),
+        (
+            {"audit": {"seq": 1, "anchored": False, "trouble": "unwritable"}},
+            "! audit    CAN'T BE WRITTEN: nothing runs until the disk is mended and the daemon started again",
+        ),
+        (
+            {"audit": {"seq": 1, "anchored": True, "trouble": "disk_low"}},
+            "! audit    its disk is nearly full: nothing runs until there is room",
+        ),
         ({"frozen": True}, "! FROZEN   nothing runs: doorward thaw"),
         ({"warnings": ["disk \x1b[2J"]}, "! disk \\u{1b}[2J"),
     ],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.daemon.repeated_refusals import RepeatedRefusals
-from broker.daemon.upkeep import upkeep
+from broker.daemon.upkeep import notice_dead_log, upkeep
 from broker.server import floods as floods_module
 from broker.server.floods import Floods
 from broker.server.office import Refused
@@ -50,3 +50,21 @@ async def test_counts_go_on_record_and_old_details_go_without_anybody_asking(
 
     assert {"action.requested", "control.refused", "session.opened"} == {event.fields["of"] for event in audit.events}
     kept.store.close()
+
+
+class Writer:
+    """As much of the audit writer as is looked at."""
+
+    poisoned: str | None = None
+
+
+async def test_a_log_that_dies_is_noticed_once() -> None:
+    writer: Any = Writer()
+    told: list[str] = []
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        tasks.create_task(notice_dead_log(writer, told.append, every_s=0.01))
+        await asyncio.sleep(0.05)
+        assert [] == told
+        writer.poisoned = "the disk failed"
+
+    assert ["the disk failed"] == told

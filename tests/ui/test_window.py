@@ -523,6 +523,20 @@ def test_the_header_says_what_is_wrong() -> None:
         assert words in header
 
 
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        ("unwritable", "!audit CAN'T BE WRITTEN"),
+        ("disk_low", "!audit DISK NEARLY FULL"),
+        ("odd", "!audit OUT OF ORDER"),
+    ],
+)
+def test_the_header_says_why_nothing_runs_where_the_log_is_the_reason(trouble: str, words: str) -> None:
+    status = replace(READY, audit_trouble=trouble, audit_anchored=False)
+
+    assert words in Scene(width=120).connect(status=status).rows()[0]
+
+
 def test_a_pending_policy_is_marked_on_its_screen() -> None:
     assert "6 Policy!" in Scene().connect(status=replace(READY, policy_pending=True)).rows()[1]
 

@@ -65,8 +65,13 @@ class AuditScreen:
         )
 
 
+_TROUBLE = {"unwritable": "CAN'T BE WRITTEN", "disk_low": "DISK NEARLY FULL"}
+
+
 def audit_word(paper: Paper, status: Status) -> str | None:
     """What is wrong with the log, in a word; None where it is well, or nothing is known against it yet."""
+    if status.audit_trouble is not None:
+        return _TROUBLE.get(status.audit_trouble, "OUT OF ORDER")
     if status.audit_verdict is not None and status.audit_verdict not in _WELL and not status.audit_known:
         return paper.foreign(status.audit_verdict, limit=24)
     return None if status.audit_anchored and status.audit_verdict != "OK_UNANCHORED" else "UNANCHORED"
