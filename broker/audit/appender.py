@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker.audit.anchor_file import AnchorFile
 from broker.audit.disk import Disk, sync_directory, write_fully
 from broker.audit.endorse import Sign, add_checkpoint, add_epoch, checked_root, unsigned
 from broker.audit.epoch import EpochKey, SeedHome, new_epoch_key
@@ -20,10 +21,11 @@ from broker.audit.limits import WriterLimits
 from broker.audit.merkle import MerkleTree
 from broker.audit.open_segment import OpenSegment
 from broker.audit.payload import Endorser, EndReason, LogIdentity, Recovery, SegmentHead, pack_end
-from broker.audit.pin import Anchor, AnchorFile
 from broker.audit.seal import EpochReason, Ratchet, new_opening
 from broker.audit.segment import RESERVE
 from broker.core.chain import RecordType
+
+_FOLD_AT = 128  # records that the tree may lag behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,6 @@ class Appender:
     ) -> None:
         self._directory = directory
         self._identity = identity
-        self._log_id = identity.log_id.hex()
         self._key = key
         self._epoch_key = end.epoch_key
         self._seeds = seeds
@@ -70,7 +71,7 @@ class Appender:
         self._limits = limits
         self._tree = end.tree
         self._unfolded: list[bytes] = []  # hashes that the tree does not have yet
-        self._anchor_due: Anchor | None = None
+        self._untidy = False
         self._segment = OpenSegment(directory, end.segment, create=end.offset == 0)
         self._ratchet: Ratchet | None = None
         self._epoch_events = 0
@@ -95,26 +96,32 @@ class Appender:
     def segment_is_full(self) -> bool:
         return self._segment.offset >= self._limits.segment_bytes
 
-    def write_events(self, plains: Sequence[bytes]) -> list[tuple[int, bytes]]:
-        """Number and hash of each, durable. Raises OSError."""
+    def write_events(self, plains: Sequence[bytes]) -> list[bytes]:
+        """The hash of each, durable; the first has the number that `seq` was before. Raises OSError."""
         ratchet = self._ratchet
         if ratchet is None:
             raise OSError("no epoch has begun")
         group = self._group()
-        places = [group.add_event(plain, ratchet) for plain in plains]
+        group.add_events(plains, ratchet)
         self._publish(group, self._signing())
         self._epoch_events += len(plains)
-        return places
+        return group.hashes[:-1]
 
     def tidy(self) -> None:
         """What the last group left to do. Raises OSError."""
-        if self._anchor_due is None:
+        if not self._untidy:
             return
-        self._segment.still_in_place()
-        self._anchor.write(self._anchor_due)
-        self._anchor_due = None
-        self._tree.extend(self._unfolded)
-        self._unfolded.clear()
+        self._untidy = False
+        segment = self._segment
+        self._anchor.write(
+            seq=self.seq - 1,
+            segment=segment.number,
+            offset=segment.offset,
+            head=self.head,
+            epoch_key=self._epoch_key,
+        )
+        if len(self._unfolded) >= _FOLD_AT:
+            self._fold()
 
     @property
     def endorsed(self) -> bool:
@@ -215,13 +222,19 @@ class Appender:
         self.tidy()
         return Group(log_id=self._identity.log_id, head=self.head, seq=self.seq, epoch=self._chain_epoch)
 
+    def _fold(self) -> MerkleTree:
+        """The tree over all records that are durable. Many leaves at once cost half of one at a time."""
+        self._tree.extend(self._unfolded)
+        self._unfolded.clear()
+        return self._tree
+
     def _segment_head(self) -> SegmentHead:
         return SegmentHead(
             identity=self._identity,
             number=self._segment.number,
             epoch_key=self._epoch_key,
             previous=self.head,
-            peaks=self._tree.peaks,
+            peaks=self._fold().peaks,
         )
 
     def _signing(self) -> EpochKey:
@@ -234,7 +247,7 @@ class Appender:
 
     def _add_checkpoint(self, group: Group, root: Sign | None = None) -> bytes:
         return add_checkpoint(
-            group, identity=self._identity, tree_root=self._tree.root(), key=self._signing(), root=root
+            group, identity=self._identity, tree_root=self._fold().root(), key=self._signing(), root=root
         )
 
     def _next_epoch(self, group: Group, reason: EpochReason, root: Sign | None) -> None:
@@ -267,14 +280,7 @@ class Appender:
         write_fully(segment.descriptor, content, self._disk)
         self._disk.sync(segment.descriptor)
         segment.offset += len(content)
-        segment.still_whole()
-        self._anchor_due = Anchor(
-            log_id=self._log_id,
-            seq=group.seq - 1,
-            segment=segment.number,
-            offset=segment.offset,
-            head=group.head.hex(),
-            epoch_key=key.public.hex(),
-        )
+        segment.still_ours()
         self._unfolded.extend(group.hashes)
         self.head, self.seq, self._chain_epoch = group.head, group.seq, group.epoch
+        self._untidy = True

@@ -13,6 +13,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from broker.audit.anchor_file import AnchorFile
 from broker.audit.appender import Appender, LogEnd
 from broker.audit.disk import PRIVATE_DIRECTORY, Disk, LocalDisk, lock_directory, sync_directory
 from broker.audit.epoch import FileSeeds, MakeSeedHome, new_epoch_key
@@ -20,7 +21,7 @@ from broker.audit.faults import AuditError
 from broker.audit.limits import WriterLimits
 from broker.audit.merkle import MerkleTree
 from broker.audit.payload import LOG_ID_BYTES, LogIdentity
-from broker.audit.pin import Anchor, AnchorFile, AuditPaths, Pin
+from broker.audit.pin import Anchor, AuditPaths, Pin
 from broker.core.secret import Secret
 
 
@@ -89,7 +90,7 @@ def _create(paths: AuditPaths, clock: Callable[[], int], disk: Disk, seeds: Make
         end=LogEnd(segment=1, offset=0, seq=0, head=genesis, epoch=0, epoch_key=first.public, tree=MerkleTree()),
         key=first,
         seeds=seeds(identity.log_id) if seeds is not None else FileSeeds(paths.seeds, identity.log_id, disk),
-        anchor=AnchorFile(paths.anchor, disk),
+        anchor=AnchorFile(paths.anchor, disk, log_id=identity.log_id.hex()),
         disk=disk,
         clock=clock,
         limits=WriterLimits(),

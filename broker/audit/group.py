@@ -1,10 +1,10 @@
 """A group of records that become durable together: built in memory, closed by a COMMIT, not yet written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker.audit.payload import commit_message
-from broker.audit.seal import Ratchet, pad
-from broker.core.chain import SIGNATURE_BYTES, TAG_BYTES, RecordType, header_of, seal_record
+from broker.audit.seal import Ratchet
+from broker.core.chain import SIGNATURE_BYTES, RecordType, header_of, seal_record
 
 
 class Group:
@@ -29,20 +29,18 @@ class Group:
         header = header_of(kind, epoch=self.epoch, seq=self.seq, payload_bytes=payload_bytes)
         self._append(header, make(self.head, header))
 
-    def add_event(self, plain: bytes, ratchet: Ratchet) -> tuple[int, bytes]:
-        """The event's number and hash."""
-        padded = pad(plain)
-        header = header_of(RecordType.EVENT, epoch=self.epoch, seq=self.seq, payload_bytes=len(padded) + TAG_BYTES)
-        self._append(header, ratchet.seal(padded, header + self.head))
-        return self.seq - 1, self.head
+    def add_events(self, plains: Sequence[bytes], ratchet: Ratchet) -> None:
+        """At least one. Their hashes are added to `hashes` in order."""
+        records, hashes = ratchet.seal_run(plains, epoch=self.epoch, seq=self.seq, head=self.head)
+        self._parts += records
+        self.hashes += hashes
+        self.head = hashes[-1]
+        self.seq += len(hashes)
 
     def close(self, sign: Callable[[bytes], bytes]) -> bytes:
         """Add the COMMIT; the exact bytes to write."""
-        self.add_signed(
-            RecordType.COMMIT,
-            SIGNATURE_BYTES,
-            lambda previous, header: sign(commit_message(self._log_id, previous, header)),
-        )
+        header = header_of(RecordType.COMMIT, epoch=self.epoch, seq=self.seq, payload_bytes=SIGNATURE_BYTES)
+        self._append(header, sign(commit_message(self._log_id, self.head, header)))
         return b"".join(self._parts)
 
     def _append(self, header: bytes, payload: bytes) -> None:

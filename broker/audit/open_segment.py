@@ -21,21 +21,21 @@ class OpenSegment:
         self.descriptor = os.open(self.path, flags, PRIVATE_FILE)
         status = os.fstat(self.descriptor)
         self.offset = status.st_size
-        self._identity = (status.st_dev, status.st_ino)
+        self._device, self._inode = status.st_dev, status.st_ino
+        self._name = str(self.path)  # asked for in every commit
 
-    def still_whole(self) -> None:
-        """Raises OSError where the file was deleted, linked, cut, or written by somebody else."""
-        status = os.fstat(self.descriptor)
+    def still_ours(self) -> None:
+        """Raises OSError where the file was deleted, moved, replaced, linked, cut, or written by somebody else.
+
+        The path is asked, not the descriptor: that tells of the file and of the directories above it at once.
+        """
+        status = os.lstat(self._name)
+        if status.st_ino != self._inode or status.st_dev != self._device:
+            raise OSError(f"{self.path.name} was replaced while it was written")
         if status.st_nlink != 1:
-            raise OSError(f"{self.path.name} was deleted or linked while it was written")
+            raise OSError(f"{self.path.name} was linked while it was written")
         if status.st_size != self.offset:
             raise OSError(f"{self.path.name} has {status.st_size} bytes where {self.offset} were written")
-
-    def still_in_place(self) -> None:
-        """Raises OSError where another file stands under our name."""
-        status = os.lstat(self.path)
-        if (status.st_dev, status.st_ino) != self._identity:
-            raise OSError(f"{self.path.name} was replaced while it was written")
 
     def close(self) -> None:
         os.close(self.descriptor)

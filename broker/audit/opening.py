@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from broker.audit.anchor_file import AnchorFile
 from broker.audit.appender import Appender, LogEnd
 from broker.audit.disk import PRIVATE_FILE, Disk, lock_directory
 from broker.audit.endorse import Sign
@@ -15,7 +16,7 @@ from broker.audit.epoch import EpochKey, FileSeeds, MakeSeedHome, SeedHome
 from broker.audit.faults import AuditError, Suspension
 from broker.audit.limits import WriterLimits
 from broker.audit.payload import LogIdentity, Recovery
-from broker.audit.pin import Anchor, AnchorFile, AuditPaths, Pin
+from broker.audit.pin import Anchor, AuditPaths, Pin
 from broker.audit.recovery import FoundEnd, find_end
 from broker.audit.segment import RESERVE
 from broker.audit.takeover import find_end_for_takeover
@@ -104,7 +105,7 @@ class LockedLog:
         if not anchored:
             _anchor_at(end, self._identity).save(self._paths.anchor, self._disk)
         _keep_reserve(self._paths.directory, self._limits.reserve_bytes)
-        held = AnchorFile(self._paths.anchor, self._disk)
+        held = AnchorFile(self._paths.anchor, self._disk, log_id=self.log_id)
         try:
             return Appender(
                 directory=self._paths.directory,

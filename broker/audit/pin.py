@@ -5,13 +5,12 @@ durable record; it is overwritten in place after each commit and never runs ahea
 """
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from broker.audit.disk import PRIVATE_FILE, Disk, LocalDisk, read_private_file, write_durably
+from broker.audit.disk import Disk, LocalDisk, read_private_file, write_durably
 from broker.audit.faults import AuditError
 from broker.audit.payload import KEY_BYTES, LOG_ID_BYTES, LogIdentity
 from broker.contract.wire import JsonObject, JsonValue, WireError, canonical, parse_object
@@ -144,31 +143,11 @@ class Anchor:
         write_durably(path, self.pack(), disk or LocalDisk())
 
     def _rest(self) -> str:
-        """The canonical members after `check`, spelled out because this runs in every commit."""
+        """The canonical members after `check`."""
         return (
             f'"epoch_key":"{self.epoch_key}","head":"{self.head}","log_id":"{self.log_id}","offset":{self.offset},'
             f'"segment":{self.segment},"seq":{self.seq},"version":{VERSION}'
         )
-
-
-class AnchorFile:
-    """The anchor as a writer holds it: opened once, overwritten after each commit, synced at checkpoints."""
-
-    def __init__(self, path: Path, disk: Disk) -> None:
-        self._disk = disk
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
-
-    def write(self, anchor: Anchor) -> None:
-        """Raises OSError. Survives a killed process at once, a power cut after `sync`."""
-        content = anchor.pack()
-        if self._disk.write_at(self._descriptor, content, 0) != len(content):
-            raise OSError("the anchor was written in part")
-
-    def sync(self) -> None:
-        self._disk.sync(self._descriptor)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
 
 
 def _check(rest: str) -> str:

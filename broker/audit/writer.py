@@ -9,8 +9,7 @@ A log that is not as it was left is suspended: nothing is recorded until a human
 
 import asyncio
 import threading
-from collections.abc import Callable
-from queue import SimpleQueue
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from broker.audit.appender import Appender
@@ -23,12 +22,12 @@ from broker.audit.opening import LockedLog, OpenedLog
 from broker.audit.payload import EndReason
 from broker.audit.pin import AuditPaths
 from broker.audit.seal import MAX_PLAINTEXT_BYTES, EpochReason
-from broker.audit.waiting import Answer, LoopWaiter, Order, Settled, Task, ThreadWaiter, groups, settle
+from broker.audit.waiting import Answer, Backlog, Order, Task, groups, settle
 from broker.contract.wire import WireError
 from broker.core.events import AuditEvent, Receipt
 
 _JOIN_S = 30.0
-_NO_HEAD = (-1, "")
+_NO_HEAD = (-1, b"")
 
 
 class AuditWriter:
@@ -48,12 +47,7 @@ class AuditWriter:
         self._head = _NO_HEAD
         self._suspended: Suspension | None = None
         self._poison: str | None = None
-        self._closing = False
-        self._gate = threading.Lock()  # orders queueing, working and closing
-        self._work = threading.Lock()  # whoever holds it may use the appender
-        self._outstanding = 0  # tasks queued or being worked on
-        self._waiting_bytes = 0
-        self._queue: SimpleQueue[Task] = SimpleQueue()
+        self._backlog = Backlog(limits)
         self._take(found)
         self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
         self._thread.start()
@@ -86,7 +80,8 @@ class AuditWriter:
     @property
     def head(self) -> tuple[int, str]:
         """Number and hash of the last durable record; (-1, "") while suspended."""
-        return self._head
+        seq, digest = self._head
+        return seq, digest.hex()
 
     @property
     def poisoned(self) -> str | None:
@@ -113,25 +108,27 @@ class AuditWriter:
 
     async def append(self, event: AuditEvent) -> Receipt:
         """Return once the event, and all queued before it, are durable. Raises AuditError."""
-        return _receipt(await self._in_loop(event=event, plain=_encode(event)))
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._backlog.put(Task(event, _encode(event), future=future))
+        return _receipt(await future)
 
     def append_blocking(self, event: AuditEvent) -> Receipt:
         """The same for callers outside an event loop. Raises AuditError."""
-        waiter = ThreadWaiter()
-        task = Task(event=event, plain=_encode(event), waiter=waiter)
-        if self._take_work():
+        plain = _encode(event)
+        if self._backlog.claim():
+            task = Task(event, plain)
             try:
                 self._serve([task])
             finally:
-                self._work.release()
-                self._done(1, 0)
+                self._backlog.release()
         else:
-            self._put(task)
-        return _receipt(waiter.wait())
+            task = Task(event, plain, waits=True)
+            self._backlog.put(task)
+        return _receipt(task.wait())
 
     def post(self, event: AuditEvent) -> None:
         """Queue an event whose durability the next append waits for. Raises AuditError when poisoned."""
-        self._put(Task(event=event, plain=_encode(event)))
+        self._backlog.put(Task(event, _encode(event), asked=False))
 
     async def new_epoch(self, reason: EpochReason, root: Sign | None = None, *, adopt: bool = False) -> None:
         """A checkpoint, then a new epoch: at lock and unlock. Raises AuditError.
@@ -139,14 +136,14 @@ class AuditWriter:
         With the root the checkpoint has its line, and it endorses the new epoch where nobody endorsed the last one,
         or where it shall `adopt` what somebody else may have written.
         """
-        await self._in_loop(order=_turning(reason, root, adopt=adopt))
+        await self._in_loop(_turning(reason, root, adopt=adopt))
 
     def new_epoch_blocking(self, reason: EpochReason, root: Sign | None = None, *, adopt: bool = False) -> None:
         self._blocking(_turning(reason, root, adopt=adopt))
 
     async def checkpoint(self, root: Sign | None = None) -> bytes:
         """Write a checkpoint now and return its note, with the root's line too where it is lent. Raises AuditError."""
-        return _note(await self._in_loop(order=lambda appender: appender.checkpoint(root=root)))
+        return _note(await self._in_loop(lambda appender: appender.checkpoint(root=root)))
 
     def checkpoint_blocking(self, root: Sign | None = None) -> bytes:
         return _note(self._blocking(lambda appender: appender.checkpoint(root=root)))
@@ -156,149 +153,112 @@ class AuditWriter:
         await asyncio.to_thread(self.readopt_blocking, root)
 
     def readopt_blocking(self, root: Sign) -> None:
-        with self._work:
-            found = self._log.take_over(root) if self.suspended is not None and not self._closing else None
-            if isinstance(found, OpenedLog):
-                self._take(found)
-        if found is None:
+        if self._suspended is None:
             self._blocking(_turning(EpochReason.UNLOCK, root, adopt=True))
-        elif isinstance(found, Suspension):
-            raise AuditError(f"the audit log can't be taken over: {found.note}", verdict=found.verdict)
+            return
+        if not self._backlog.claim_refused():
+            raise AuditError("the audit log is being taken over or closed by somebody else; look again")
+        try:
+            found = self._log.take_over(root)
+            if isinstance(found, Suspension):
+                raise AuditError(f"the audit log can't be taken over: {found.note}", verdict=found.verdict)
+            self._take(found)
+        finally:
+            self._backlog.release()
 
     def close(self) -> None:
         """Write what is queued, a checkpoint and an END; let the next writer in. May be called again."""
-        with self._gate:
-            first, self._closing = not self._closing, True
-            if first:
-                self._queue.put(Task())
+        first = self._backlog.close()
         self._thread.join(_JOIN_S)
         if first and not self._thread.is_alive():
             if self._appender is not None:
                 self._appender.close()
             self._log.release()
 
-    # -- queueing
+    # -- orders
 
-    async def _in_loop(
-        self, *, event: AuditEvent | None = None, plain: bytes = b"", order: Order | None = None
-    ) -> Answer:
-        loop = asyncio.get_running_loop()
-        waiter = LoopWaiter(loop=loop, future=loop.create_future())
-        self._put(Task(event=event, plain=plain, order=order, waiter=waiter))
-        return await waiter.future
+    async def _in_loop(self, order: Order) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._backlog.put(Task(None, b"", order=order, future=future))
+        return await future
 
     def _blocking(self, order: Order) -> Answer:
-        waiter = ThreadWaiter()
-        self._put(Task(order=order, waiter=waiter))
-        return waiter.wait()
+        task = Task(None, b"", order=order, waits=True)
+        self._backlog.put(task)
+        return task.wait()
 
-    def _put(self, task: Task) -> None:
-        with self._gate:
-            if self._poison is not None:
-                raise AuditError(self._poison)
-            if self._suspended is not None:
-                raise AuditError(_in_words(self._suspended), verdict=self._suspended.verdict)
-            if self._closing:
-                raise AuditError("the audit writer is closed; start the daemon again")
-            full = self._queue.qsize() >= self._limits.queue_events
-            if full or self._waiting_bytes + len(task.plain) > self._limits.queue_bytes:
-                raise AuditError("too many audit events wait to be written; ask again later")
-            self._outstanding += 1
-            self._waiting_bytes += len(task.plain)
-            self._queue.put(task)
-
-    def _take_work(self) -> bool:
-        """Claim the appender for this thread, where nothing is queued that would have to go first."""
-        with self._gate:
-            well = self._poison is None and self._suspended is None and not self._closing
-            if well and self._outstanding == 0 and self._work.acquire(blocking=False):
-                self._outstanding += 1
-                return True
-            return False
-
-    def _done(self, tasks: int, size_bytes: int) -> None:
-        with self._gate:
-            self._outstanding -= tasks
-            self._waiting_bytes -= size_bytes
-
-    # -- the thread
+    # -- the work, for whoever has the right to it
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            tasks = self._drain()
-            ended = tasks[-1].is_end
-            work = tasks[:-1] if ended else tasks
-            with self._work:
-                for group in groups(work, self._limits):
-                    self._serve(group)
-            self._done(len(work), sum(len(task.plain) for task in work))
-        with self._work:
-            self._finish()
+        while (tasks := self._backlog.take()) is not None:
+            for group in groups(tasks, self._limits):
+                self._serve(group)
+            self._backlog.release()
+        self._finish()
 
-    def _drain(self) -> list[Task]:
-        """All that waits, at least one, no more than the queue may hold; an end is always the last."""
-        tasks = [self._queue.get()]
-        while not tasks[-1].is_end and len(tasks) < self._limits.group_events and not self._queue.empty():
-            tasks.append(self._queue.get())
-        return tasks
-
-    def _serve(self, group: list[Task]) -> None:
-        settle(self._perform(group))
+    def _serve(self, group: Sequence[Task]) -> None:
+        self._perform(group)
+        settle(group)
         if self._poison is None and self._appender is not None:
             try:
                 self._appender.tidy()
             except OSError as fault:
                 self._poison_with(fault)
 
-    def _perform(self, group: list[Task]) -> list[Settled]:
+    def _perform(self, group: Sequence[Task]) -> None:
         """Make one group durable; give each task its answer or its fault."""
-        appender = self._appender
+        appender, refusal = self._appender, AuditError("")
         if self._poison is None and appender is not None:
             try:
-                return self._commit(appender, group)
-            except AuditError as refusal:  # before anything was written
-                return [Settled(task=task, fault=refusal) for task in group]
+                self._commit(appender, group)
+            except AuditError as fault:  # before anything was written
+                refusal = fault
             except OSError as fault:
                 self._poison_with(fault)
             except Exception as fault:  # noqa: BLE001 - a fault here must poison the writer, not end its thread unseen
                 self._poison_with(OSError(f"{type(fault).__name__} while writing"))
-        dead = AuditError(self._poison or "the audit log is suspended")
-        return [Settled(task=task, fault=dead) for task in group]
+            else:
+                return
+        if self._poison is not None:
+            refusal = AuditError(self._poison)
+        for task in group:
+            task.fault = None if task.answer is not None else refusal  # what has its receipt is durable
 
-    def _commit(self, appender: Appender, group: list[Task]) -> list[Settled]:
+    def _commit(self, appender: Appender, group: Sequence[Task]) -> None:
         order = group[0].order
         if order is not None:
-            answer = order(appender)
+            group[0].answer = order(appender)
             self._advance(appender)
-            return [Settled(task=group[0], answer=answer)]
-        settled: list[Settled] = []
-        while len(settled) < len(group):
-            batch = group[len(settled) : len(settled) + _capacity(appender)]
-            places = appender.write_events([task.plain for task in batch])
+            return
+        done = 0
+        while done < len(group):
+            batch = group[done : done + _capacity(appender)]
+            seq = appender.seq
+            digests = appender.write_events([task.plain for task in batch])
             self._advance(appender)
-            settled += [
-                Settled(task=task, answer=None if task.waiter is None else _proof(task.event, seq, digest))
-                for task, (seq, digest) in zip(batch, places, strict=True)
-            ]
-        return settled
+            for task, digest in zip(batch, digests, strict=True):
+                if task.event is not None and task.asked:
+                    task.answer = _proof(task.event, seq, digest)
+                seq += 1
+            done += len(batch)
 
     def _take(self, found: OpenedLog | Suspension) -> None:
         if isinstance(found, Suspension):
             self._suspended = found
+            self._backlog.refuse(AuditError(_in_words(found), verdict=found.verdict))
             return
         self._appender, self.recovered = found.appender, found.recovered
         self._advance(found.appender)
-        with self._gate:
-            self._suspended = None
+        self._suspended = None
+        self._backlog.refuse(None)
 
     def _advance(self, appender: Appender) -> None:
-        self._head = (appender.seq - 1, appender.head.hex())
+        self._head = (appender.seq - 1, appender.head)
 
     def _poison_with(self, fault: OSError) -> None:
         reason = fault.strerror or str(fault)
-        with self._gate:
-            self._poison = f"the audit log can't be written ({reason}); see to the disk, then start the daemon again"
+        self._poison = f"the audit log can't be written ({reason}); see to the disk, then start the daemon again"
+        self._backlog.refuse(AuditError(self._poison))
         if self._appender is not None:
             self._appender.last_words(fault)
 
@@ -325,9 +285,7 @@ def _capacity(appender: Appender) -> int:
     return appender.events_left()
 
 
-def _proof(event: AuditEvent | None, seq: int, digest: bytes) -> Receipt | None:
-    if event is None:
-        return None
+def _proof(event: AuditEvent, seq: int, digest: bytes) -> Receipt:
     return Receipt(seq=seq, head=digest.hex(), event=event.name, correlation_id=event.correlation_id)
 
 

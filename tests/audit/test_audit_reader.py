@@ -131,8 +131,7 @@ def test_a_content_that_is_no_event_is_told(tmp_path: Path, plain: bytes) -> Non
     entry = EpochEntry(endorser=Endorser.EPOCH, key=public, signature=bytes(64), sealed=sealed)
     group.add(RecordType.EPOCH, entry.pack())
     ratchet = Ratchet(opening.secret)
-    group.add_event(plain, ratchet)
-    group.add_event(an_event(1).encode(), ratchet)
+    group.add_events([plain, an_event(1).encode()], ratchet)
     with log.segments()[0].open("ab") as file:
         file.write(group.close(key.sign))
     (_, bad), (_, good) = read_events(log.directory, log.secrets.audit_sk)

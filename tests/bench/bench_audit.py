@@ -20,8 +20,9 @@ from pathlib import Path
 
 from broker.audit.create import LogSecrets, create_log
 from broker.audit.disk import LocalDisk
+from broker.audit.ladder import in_file
 from broker.audit.limits import WriterLimits
-from broker.audit.opening import OpenedLog, open_log
+from broker.audit.opening import LockedLog, OpenedLog
 from broker.audit.pin import Anchor, AuditPaths, Pin
 from broker.audit.reader import read_events
 from broker.audit.verify import verify
@@ -136,7 +137,9 @@ def bench_append(directory: Path) -> None:
     bare: list[float] = []
     paths, _ = new_log(directory / "served")
     other, _ = new_log(directory / "bare")
-    alone = open_log(other, clock=clock, disk=LocalDisk(), limits=WriterLimits())
+    alone = LockedLog(other, clock=clock, disk=LocalDisk(), limits=WriterLimits()).take_up()
+    if not isinstance(alone, OpenedLog):
+        raise TypeError(alone.note)
     writer = AuditWriter.open(paths, clock=clock)
     for _ in range(ROUNDS):  # interleaved, so that a slow minute of the machine hits all alike
         raw.append(rate(SINGLES, lambda: raw_singles(directory, record)))
@@ -184,7 +187,7 @@ def bench_whole(directory: Path, records: int) -> None:
         f"  a million such records      {seconds * 1e6 / records:10.2f} s     (goal 2.5), RSS {rss_mib} MiB (goal 64)"
     )
     print(f"openssl speed, 340 bytes      {openssl_rate()}")
-    verdict = verify(paths.directory, pin=Pin.load(paths.pin), anchor=Anchor.load(paths.anchor), checkpoint=None)
+    verdict = verify(paths.directory, pin=Pin.load(paths.pin), anchors=in_file(Anchor.load(paths.anchor)))
     print(f"verdict                       {verdict.verdict} over {verdict.records} records")
     opened = rate(records, lambda: sum(1 for _ in read_events(paths.directory, secrets.audit_sk)))
     print(f"opened and parsed             {opened:10,.0f} /s   (goal 150,000)")
