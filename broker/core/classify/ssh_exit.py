@@ -48,7 +48,7 @@ _HARMLESS = frozenset(
 )
 _REPEATING = frozenset({Retry.BOUNDED, Retry.AFTER_DELAY})
 _OF_STATE = frozenset({"conflict", "precondition"})
-_OUTPUT = re.compile(r"\bstd(?:out|err)\b")
+_STREAM = re.compile(r"\b(stdout|stderr)\b")
 
 
 def judge_ending(case: SshCase) -> Verdict | None:
@@ -89,7 +89,7 @@ def judge_status(case: SshCase, status: int) -> Verdict:
 
 
 def deciding_rule(case: SshCase, status: int) -> ExitRule | None:
-    """The first rule that fits. Where one asks for output that is not at hand, none does."""
+    """The first rule that fits. Where one asks for output that is not at hand, neither it nor a later one does."""
     for rule in () if case.declared is None else case.declared.exit_map:
         if not _can_ask(case, rule.when):
             return None
@@ -187,9 +187,14 @@ def _default_retry(case: SshCase, category: Category) -> Retry:
 
 
 def _can_ask(case: SshCase, predicate: Predicate) -> bool:
-    """Whether what a predicate looks at is at hand: of an earlier command often the status alone is."""
-    is_looked_up = isinstance(case.frozen.action, LookUp)
-    return not is_looked_up or case.seen.output_complete or _OUTPUT.search(predicate.text) is None
+    """Whether what a predicate looks at is at hand: of an earlier command often the status alone is.
+
+    A stream that was cut is not: what it lacks could have been in the part that is missing.
+    """
+    seen = case.seen
+    is_gone = isinstance(case.frozen.action, LookUp) and not seen.output_complete
+    cut = {"stdout": seen.stdout_bytes > len(seen.stdout), "stderr": seen.stderr_bytes > len(seen.stderr)}
+    return not any(is_gone or cut[stream] for stream in _STREAM.findall(predicate.text))
 
 
 def _view(case: SshCase, status: int) -> AnswerView:

@@ -58,8 +58,7 @@ _FOR_A_HUMAN = {
     ),
     SshFault.HOST_KEY_WEAK: (
         "host_key_unknown",
-        "the host has only keys that are not taken (DSA, RSA below 2048 bits), so no login was tried. "
-        "A human has to give it another one.",
+        "the host has only weak keys (DSA, RSA below 2048 bits), so no login was tried. A human has to renew them.",
     ),
 }
 _LOGIN = {
