@@ -17,6 +17,8 @@ _RESERVED = frozenset(
         "breaksw", "and", "or", "not", "nocorrect", "noglob",
     }
 )  # fmt: skip
+_LITERAL = re.compile(rb"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
+_PIPE = re.compile(rb"(?<![|>])\|(?!\|)")
 _BACKSLASHED = "'\\!"  # read alike only outside of quotes
 _IN_DOUBLE = frozenset('$`\\!"')
 _IN_SINGLE = frozenset("\\!'")
@@ -63,18 +65,7 @@ def pipes(command: bytes, argv: tuple[str, ...] | None) -> bool:
 
 
 def _has_pipe(command: bytes) -> bool:
-    quote_byte = 0
-    before = after = 0
-    for at, byte in enumerate(command):
-        after = command[at + 1] if at + 1 < len(command) else 0
-        if quote_byte:
-            quote_byte = 0 if byte == quote_byte else quote_byte
-        elif byte in b"'\"" and before != 0x5C:
-            quote_byte = byte
-        elif byte == 0x7C and before not in {0x5C, 0x7C, 0x3E} and after != 0x7C:
-            return True
-        before = byte
-    return False
+    return _PIPE.search(_LITERAL.sub(b"x", command)) is not None
 
 
 def _word(text: str, at: int) -> tuple[str, int] | None:
