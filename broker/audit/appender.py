@@ -178,10 +178,13 @@ class Appender:
         self._anchor.sync()
         return note
 
-    def next_segment(self) -> None:
-        """Close this file with a checkpoint and go on in the next. Raises OSError."""
-        group = self._group()
-        self._add_checkpoint(group)
+    def next_segment(self, *, root: Sign | None = None) -> None:
+        """Close this file with a checkpoint and go on in the next, which the root adopts where it is lent.
+
+        Raises OSError and AuditError.
+        """
+        group, signing = self._group(), self._checked(root)
+        self._add_checkpoint(group, signing)
         self._publish(group, self._signing())
         self.tidy()
         finished = self._segment
@@ -190,7 +193,7 @@ class Appender:
         sync_directory(self._directory)  # a file whose name is lost is lost
         group = self._group()
         group.add(RecordType.SEGMENT, self._segment_head().pack())
-        self._next_epoch(group, EpochReason.SEGMENT, None)
+        self._next_epoch(group, EpochReason.SEGMENT, signing)
         self.tidy()
         self._anchor.sync()
 

@@ -148,13 +148,17 @@ class AuditWriter:
     def checkpoint_blocking(self, root: Sign | None = None) -> bytes:
         return _note(self._blocking(lambda appender: appender.checkpoint(root=root)))
 
-    async def readopt(self, root: Sign) -> None:
-        """Take over, on a human's word, a log that is suspended, or that nobody else vouches for. Raises AuditError."""
-        await asyncio.to_thread(self.readopt_blocking, root)
+    async def readopt(self, root: Sign, *, next_file: bool = False) -> None:
+        """Take over, on a human's word, a log that is suspended, or that nobody else vouches for. Raises AuditError.
 
-    def readopt_blocking(self, root: Sign) -> None:
+        With `next_file` it goes on behind the file that is open now: something before its end is broken.
+        """
+        await asyncio.to_thread(self.readopt_blocking, root, next_file=next_file)
+
+    def readopt_blocking(self, root: Sign, *, next_file: bool = False) -> None:
         if self._suspended is None:
-            self._blocking(_turning(EpochReason.UNLOCK, root, adopt=True))
+            adopting = _turning(EpochReason.UNLOCK, root, adopt=True)
+            self._blocking((lambda appender: appender.next_segment(root=root)) if next_file else adopting)
             return
         if not self._backlog.claim_refused():
             raise AuditError("the audit log is being taken over or closed by somebody else; look again")

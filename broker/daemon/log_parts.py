@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from broker.audit.disk import Disk
+from broker.audit.disk import PRIVATE_DIRECTORY, Disk
 from broker.audit.inspection import Inspector
 from broker.audit.pin import AuditPaths
 from broker.audit.writer import AuditWriter
@@ -32,6 +33,8 @@ def open_log(
     anchor, untold = anchor_before(paths)
     if untold is not None:
         notices(untold)
+    with suppress(OSError):  # a log that is gone is told as that, once a writer looks
+        paths.directory.mkdir(mode=PRIVATE_DIRECTORY)
     keychain = Keychain(command(), environ) if os.path.lexists(places.audit_keyring) else None
     homes: list[Seeds] = []
 

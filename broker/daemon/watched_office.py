@@ -184,7 +184,9 @@ class WatchedOffice(DaemonOffice):
         at = self._at
         if at.writer.suspended is not None or not at.writer.endorsed or (shown is not None and shown.suspect):
             try:
-                await at.writer.readopt(at.vault.sign_as_root)
+                broken = shown is not None and shown.suspect and shown.judged.verdict not in _MOVES
+                lineage = reason is QuarantineReason.AUDIT_UNENDORSED
+                await at.writer.readopt(at.vault.sign_as_root, next_file=broken and not lineage)
             except AuditError as cause:
                 raise ControlError("damaged", f"The audit log can't be taken over: {cause}") from None
         damage = await self._remaining(shown)

@@ -9,6 +9,7 @@ import json
 import os
 import queue
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,6 +216,14 @@ class ControlPerson:
     def unlock(self) -> None:
         self.client.unlock(self.keys.vault_kek.reveal())
 
+    def readopt(self) -> dict[str, Any]:
+        """Take a quarantined vault over, as what is found is shown now; what was shown."""
+        shown = self.client.quarantine()
+        statement = shown["statement"]
+        assert isinstance(statement, dict)
+        self.client.readopt(statement, self.keys.vault_kek.reveal(), self.key)
+        return dict(shown)
+
     def open_session(self) -> None:
         self.client.open_session(self.key)
 
@@ -286,6 +295,16 @@ class House:
         if self.process is not None:
             self.kill()
 
+    @classmethod
+    def like(cls, other: Self, home: Path) -> Self:
+        """The same installation in another place, as it lies on the disk now."""
+        source = other.places.home
+        assert source is not None
+        shutil.copytree(source, home, ignore=shutil.ignore_patterns("*.sock"))
+        made = cls(home, kdf=other.kdf)
+        made._seed, made.log_id = other._seed, other.log_id
+        return made
+
     @property
     def key(self) -> ApproverKey:
         return ApproverKey(log_id=self.log_id, seed=self._seed)
@@ -296,13 +315,14 @@ class House:
             self._human = ControlPerson(self.places, self.keys, self.key)
         return self._human
 
-    def init(self) -> Self:
+    def init(self, **more: object) -> Self:
         """Make the state, and the approver's key file beside it."""
         key = ApproverKey(log_id="not known yet", seed=self._seed)
         request = {
             "kek_b64": _b64(self.keys.vault_kek.reveal()),
             "kdf": self.kdf.to_json(),
             "approver_public_key_b64": _b64(key.public_key),
+            **more,
         }
         told = self.run_daemon("--init", stdin=json.dumps(request).encode())
         assert told.returncode == 0, told.stderr
