@@ -46,14 +46,14 @@ class PoolKey:
 class Link:
     """A logged-in connection with what is known by it. `store` is the marker store that a probe saw over it."""
 
-    def __init__(self, connection: CheckedConnection, channels: int) -> None:
+    def __init__(self, connection: CheckedConnection, group: "Group") -> None:
         self.connection = connection
+        self.group = group
         self.host_key: HostKeySeen | None = connection.offered
         self.store: StoreSeen | None = None
         self.probing = asyncio.Lock()
         self.sessions: set[Hashable] = set()
         self.active = 0
-        self.channels = channels
         self.retired = False
         self.opened_s = self.idle_since_s = asyncio.get_running_loop().time()
 
@@ -68,10 +68,10 @@ class Link:
             self.connection.close()
 
     def shrink(self) -> bool:
-        """The server refused a channel: take one less than are open. False where there was none beside it."""
+        """The server refused a channel: ask for fewer on each connection. False where this was the only one."""
         if self.active < 2:
             return False
-        self.channels = self.active - 1
+        self.group.channels = max(1, min(self.group.channels, self.active) // 2)
         return True
 
 
@@ -81,7 +81,8 @@ Connect: TypeAlias = Callable[[], Awaitable[CheckedConnection]]
 class Group:
     """The links of one key, and who waits for a seat on one."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
         self.links: list[Link] = []
         self.opening = 0
         self.waiters: deque[asyncio.Future[None]] = deque()
@@ -129,7 +130,7 @@ class Pool:
 
         So a wrong password is tried once for all of them, and not once for each.
         """
-        group = self._groups.setdefault(key, Group())
+        group = self._groups.setdefault(key, Group(self._limits.channels))
         try:
             lease = await self._seat(group, connect, until_s)
         except TimeoutError:
@@ -208,7 +209,7 @@ class Pool:
         usable = [
             link
             for link in group.links
-            if link.is_usable and link.active < link.channels and now_s - link.opened_s < self._limits.age_s
+            if link.is_usable and link.active < group.channels and now_s - link.opened_s < self._limits.age_s
         ]
         return max(usable, key=lambda link: link.active, default=None)
 
@@ -217,14 +218,14 @@ class Pool:
         usable = sum(link.is_usable for link in group.links)
         if usable + group.opening >= self._limits.links_per_key:
             return False
-        return len(group.waiters) >= group.opening * (self._limits.channels - 1)
+        return len(group.waiters) >= group.opening * (group.channels - 1)
 
     async def _open(self, group: Group, connect: Connect) -> Link:
         self._make_room()
         group.opening += 1
         failure: StoppedError | None = None
         try:
-            link = Link(await connect(), self._limits.channels)
+            link = Link(await connect(), group)
             link.active = 1
             group.links.append(link)
         except StoppedError as cause:
