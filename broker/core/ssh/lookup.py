@@ -18,7 +18,7 @@ _FOUND = re.compile(rb"\x1e" + TAG.encode() + rb" found (\S+) (\S+) (\S+) (\S+) 
 _SPOOL = re.compile(rb"\x1e" + TAG.encode() + rb" spool (\S+) (\d{1,10}) (\d{1,10}) (whole|open)\r?\n")
 _COLLECTED = re.compile(rb"\x1e" + TAG.encode() + rb" collected (\d{1,6})\r?\n")
 _STATUS = re.compile(r"\d{1,3}")
-_FENCED = "fenced"
+_FINISHED, _FENCED = "finished", "fenced"
 _WORDS = {
     "running": Found.RUNNING,
     "died": Found.DIED,
@@ -141,10 +141,10 @@ def parse(stdout: bytes, *, operation_id: str, since: StoreSeen | None) -> Findi
     if told is None:
         return Finding(found=Found.NO_ANSWER)
     asked, word, status, store, boot, path = (part.decode("utf-8", "backslashreplace") for part in told.groups())
-    if asked != operation_id:
+    if asked != operation_id or word not in {*_WORDS, _FINISHED, _FENCED}:
         return Finding(found=Found.NO_ANSWER)
     seen = StoreSeen(path=path, id=store, boot=boot) if STORE_ID.fullmatch(store) else None
-    if word == "finished":
+    if word == _FINISHED:
         known = _STATUS.fullmatch(status)
         return Finding(
             found=Found.FINISHED if known else Found.UNREADABLE, status=int(status) if known else None, store=seen
@@ -152,7 +152,7 @@ def parse(stdout: bytes, *, operation_id: str, since: StoreSeen | None) -> Findi
     if word == _FENCED:
         proven = seen is not None and since is not None and boot != "-" and (seen.id, boot) == (since.id, since.boot)
         return Finding(found=Found.NEVER_STARTED if proven else Found.FENCED_LATE, store=seen)
-    return Finding(found=_WORDS.get(word, Found.NO_ANSWER), store=seen)
+    return Finding(found=_WORDS[word], store=seen)
 
 
 def collect(settled: Iterable[str]) -> str:

@@ -105,7 +105,8 @@ d_e=;
 rm -f "$d_d/store.$$" 2>/dev/null; };
 d_e=;
 d_x=;
-{ echo probe >"$d_d/probe.$$"; read -r d_x <"$d_d/probe.$$"; rm -f "$d_d/probe.$$"; read -r d_e <"$d_d/store"; } 2>/dev/null;
+{ echo probe >"$d_d/probe.$$"; read -r d_x <"$d_d/probe.$$"; rm -f "$d_d/probe.$$"; } 2>/dev/null;
+{ read -r d_e <"$d_d/store"; } 2>/dev/null;
 [ "$d_x" = probe ] && [ -n "$d_e" ]; };
 { d_home && d_try; } || { d_tmp && d_try; } || d_e=;
 printf "\\036@TAG@ probe %s %s %s\\n" "${d_e:--}" "$d_b" "$d_d"
