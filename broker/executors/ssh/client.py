@@ -32,7 +32,7 @@ from broker.ports import FrameSink, SecretStore, TrustStore
 CONNECTIONS_TRIED = 3  # for one attempt, while nothing can have started
 COLLECT_S = 10.0
 
-_LOST = frozenset({SshFault.CONNECTION_LOST, SshFault.CHANNEL_LOST})
+_REPLACED = frozenset({SshFault.CONNECTION_LOST, SshFault.CHANNEL_LOST, SshFault.CHANNEL_REFUSED})
 _HARMLESS = frozenset({None, SshFault.CHANNEL_REFUSED, SshFault.NO_SFTP, SshFault.REMOTE_FILE})
 
 
@@ -145,10 +145,13 @@ class SshExecutor:
                 seen = await self._carry_out(permit, frozen, attempt, link, frames)
                 if attempt.may_have_started or not left:
                     break
-                if seen.fault in _LOST and may_replace and not lease.fresh:
-                    may_replace = False
-                elif seen.fault is not SshFault.CHANNEL_REFUSED or not link.shrink():
+                if seen.fault is SshFault.CHANNEL_REFUSED and link.shrink():
+                    attempt.restart()
+                    continue
+                if seen.fault not in _REPLACED or not may_replace or lease.fresh:
                     break
+                may_replace = False
+                link.retire()  # a server may take a while to free the channel of the command before
                 attempt.restart()
         if seen.transfer is not None and seen.transfer.replaced is Replaced.UNKNOWN:
             return await self._settle_put(permit, frozen, attempt, seen)
