@@ -86,7 +86,7 @@ class Ladder:
             if note.size == tree.size:
                 self._same_root[self._next_note] = tree.root() == note.root
             self._next_note += 1
-        tree.extend(hashes[tree.size - first_seq :])
+        tree.extend(hashes if tree.size == first_seq else hashes[tree.size - first_seq :])
 
     def meet_key(self, name: str, public: bytes) -> None:
         """A key that the log brought in; one false line of a note outweighs its true ones."""

@@ -26,8 +26,7 @@ class MerkleTree:
         ]
 
     def extend(self, hashes: Sequence[bytes]) -> None:
-        sha256 = hashlib.sha256
-        nodes = [sha256(_LEAF + leaf).digest() for leaf in hashes]
+        nodes = _leaves(hashes)
         self.size += len(nodes)
         level = 0
         while nodes:
@@ -37,8 +36,7 @@ class MerkleTree:
             if waiting is not None:
                 nodes.insert(0, waiting)
             self._levels[level] = nodes.pop() if len(nodes) & 1 else None
-            pairs = iter(nodes)
-            nodes = [sha256(_NODE + left + right).digest() for left, right in zip(pairs, pairs, strict=True)]
+            nodes = _parents(nodes)
             level += 1
 
     @property
@@ -53,3 +51,25 @@ class MerkleTree:
         for peak in reversed(peaks[:-1]):
             root = hashlib.sha256(_NODE + peak + root).digest()
         return root
+
+
+def _leaves(hashes: Sequence[bytes]) -> list[bytes]:
+    """A copy of a hash that was begun costs less than a new one; of both there is one for each record."""
+    begun, found = hashlib.sha256(_LEAF).copy, list[bytes]()
+    add = found.append
+    for leaf in hashes:
+        node = begun()
+        node.update(leaf)
+        add(node.digest())
+    return found
+
+
+def _parents(nodes: Sequence[bytes]) -> list[bytes]:
+    begun, found, pairs = hashlib.sha256(_NODE).copy, list[bytes](), iter(nodes)
+    add = found.append
+    for left, right in zip(pairs, pairs, strict=True):
+        node = begun()
+        node.update(left)
+        node.update(right)
+        add(node.digest())
+    return found

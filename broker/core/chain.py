@@ -239,33 +239,35 @@ class Chain:
         commit_at = -1
         if self.place not in _FAST_PLACES or window[at - HASH_BYTES : at] != self.head:
             return at, commit_at
-        unpack, sha256, add = _FAST.unpack_from, hashlib.sha256, hashes.append
+        unpack, sha256, add, before = _FAST.unpack_from, hashlib.sha256, hashes.append, len(hashes)
         event_mark = (RecordType.EVENT << 56) | self.epoch
         commit_mark = (RecordType.COMMIT << 56) | self.epoch
-        size, due, grouped = len(window), self.seq, self.place is not Place.COMMITTED
-        last_mark, digest = 0, self.head
-        while size - at >= HEADER_BYTES:
+        size, due, grouped, fitting = len(window), self.seq, self.place is not Place.COMMITTED, 0
+        last_start = size - HEADER_BYTES
+        while at <= last_start:
             body, mark, seq = unpack(window, at)
             end = at + LENGTH_BYTES + body
             after = end + HASH_BYTES
             if seq != due or after > size:
                 break
-            if mark == event_mark:
-                if body & (BLOCK_BYTES - 1) != _EVENT_RESIDUE or not _EVENT_MIN_BODY <= body <= MAX_BODY:
-                    break
+            if is_event := mark == event_mark:
+                if body != fitting:
+                    if body & (BLOCK_BYTES - 1) != _EVENT_RESIDUE or not _EVENT_MIN_BODY <= body <= MAX_BODY:
+                        break
+                    fitting = body  # most events are as long as the one before
             elif mark != commit_mark or body != _COMMIT_BODY or not grouped:
                 break
             found = sha256(window[at - HASH_BYTES : end]).digest()
             if found != window[end:after]:
                 break
             add(found)
-            digest, last_mark, grouped = found, mark, mark == event_mark
-            if not grouped:
+            grouped = is_event
+            if not is_event:
                 commit_at = at
             at = after
             due += 1
-        if last_mark:
-            self.head, self.seq = digest, due
+        if len(hashes) > before:
+            self.head, self.seq = hashes[-1], due
             self.place = Place.EVENT if grouped else Place.COMMITTED
         return at, commit_at
 

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typing_extensions import override
 
 from broker.audit.checkpoint import MAX_FILE_BYTES, note_body, origin_of, parse_notes, signature_line
-from broker.cli.checkpoint_targets import TargetError, append_to, check_url, post, send_to_syslog, syslog_line
+from broker.cli.checkpoint_targets import TargetError, append_to, send_to_syslog, syslog_line
+from broker.cli.webhook import check_url, post
 from tests.fakes.authority import Authority
 
 KEY = Ed25519PrivateKey.generate()
