@@ -21,6 +21,7 @@ from broker.audit.writer import AuditWriter
 from broker.client.places import Places
 from broker.contract.wire import JsonValue, WireError, canonical, parse_object
 from broker.core.damage import KnownDamage
+from broker.daemon import disk_look
 from broker.daemon.keyring_anchor import KeyringAnchor
 from broker.vault import AuditHead, QuarantineReason
 from broker.vault.keychain import Keychain
@@ -77,6 +78,8 @@ class LogWatch:
         self._now_ms = now_ms
         self.notices = notices
         self.latest: Watched | None = None
+        self.cause: Inspection | None = None
+        """The inspection that spoke against the log, until a human took it over."""
         self.failed: str | None = None
         """Why the latest inspection gave no verdict; None where it gave one."""
         self.keyring = None
@@ -142,7 +145,7 @@ class LogWatch:
         seq, _ = self._writer.head
         told: dict[str, JsonValue] = {
             "seq": seq,
-            "anchored": self._writer.poisoned is None and self._writer.suspended is None,
+            "anchored": self._is_anchored(),
             "trouble": self._trouble(),
             "verdict": None,
             "rung": None,
@@ -158,6 +161,10 @@ class LogWatch:
             told["verdict"] = self._writer.suspended.verdict.value
         return told
 
+    def _is_anchored(self) -> bool:
+        writes = self._writer.poisoned is None and self._writer.suspended is None
+        return writes and disk_look.anchor_is_there(self._paths)
+
     def _trouble(self) -> str | None:
         """Why no action begins although nothing speaks against what is written."""
         writer = self._writer
@@ -167,7 +174,7 @@ class LogWatch:
 
     def warnings(self) -> list[str]:
         """What a human should mend, in words."""
-        found = self.notices.listed()
+        found = [*self.notices.listed(), *disk_look.trouble(self._paths)]
         suspended = self._writer.suspended
         if suspended is not None:
             found.append(f"nothing is recorded and nothing runs: {suspended.note}")
@@ -219,6 +226,8 @@ class LogWatch:
             raise
         self.failed = None
         self.latest = Watched(inspection=found, at_ms=self._now_ms())
+        if found.suspect:
+            self.cause = found
         return found
 
     def _from_file(self) -> list[HeldAnchor]:

@@ -17,7 +17,10 @@ def lost(reason: QuarantineReason, verdict: Verdict | None) -> str:
         return "nothing that is known; somebody wrote to the vault's file, and what is sealed in it still agrees"
     if reason is QuarantineReason.AUDIT_MISMATCH:
         return "whatever was recorded in the log that this vault remembers"
-    return "" if verdict is None else _lost_of(verdict)
+    name = VerdictName.FORGED_SIGNATURE
+    if reason is not QuarantineReason.AUDIT_UNENDORSED:
+        name = VerdictName(reason.value.removeprefix("audit_").upper())
+    return _lost_of(name, verdict.seq if verdict is not None and verdict.verdict is name else None)
 
 
 def proven(verdict: Verdict | None) -> str:
@@ -26,19 +29,19 @@ def proven(verdict: Verdict | None) -> str:
     return f"records 0 to {verdict.proven_to} of the audit log, by their signatures"
 
 
-def _lost_of(verdict: Verdict) -> str:
-    at = "" if verdict.seq is None else f" {verdict.seq}"
-    match verdict.verdict:
+def _lost_of(name: VerdictName, seq: int | None) -> str:
+    at, since = ("", "") if seq is None else (f" {seq}", f", from {seq} on")
+    match name:
         case VerdictName.ALTERED | VerdictName.REORDERED:
-            return f"what stood in record{at} and is altered or moved; what follows it is proven by no signature"
+            return f"what stood in the record{at} that is altered or moved; what follows it is proven by no signature"
         case VerdictName.GAP:
-            return f"the records from{at} on that are missing; what follows them is proven by no signature"
+            return f"the records that are missing{since}; what follows them is proven by no signature"
         case VerdictName.TRUNCATED:
-            return f"acknowledged records from{at} on: they are not there any more"
+            return f"acknowledged records at the end{since}: they are not there any more"
         case VerdictName.ROLLBACK:
             return "records that were acknowledged and replaced by others: what the log says now is another history"
         case VerdictName.FORGED_SIGNATURE:
-            return f"proof of who wrote what is recorded from{at} on: the daemon, or somebody who had taken its seed"
+            return f"proof of who wrote what is recorded{since}: the daemon, or somebody who had taken its seed"
         case VerdictName.WRONG_LOG:
             return "this installation's own records: what lies here is another's"
         case VerdictName.EMPTY_OR_MISSING:

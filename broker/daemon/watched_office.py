@@ -132,11 +132,11 @@ class WatchedOffice(DaemonOffice):
         at.changed()
 
     async def _found(self) -> Inspection | None:
-        """What the latest inspection said; a new one where there was none. Raises ControlError."""
-        latest = self._at.watch.latest
-        if latest is not None:
-            return latest.inspection
-        return await self._inspected(None)
+        """What spoke against the log, or else what the latest inspection said. Raises ControlError."""
+        watch = self._at.watch
+        if watch.cause is not None:
+            return watch.cause
+        return await self._inspected(None) if watch.latest is None else watch.latest.inspection
 
     async def _inspected(self, known: KnownDamage | None) -> Inspection:
         try:
@@ -152,8 +152,10 @@ class WatchedOffice(DaemonOffice):
         now = await self._inspected(damage)
         if damage is None:
             same = not now.suspect
+        elif damage.verdict in _MOVES:  # what the vault remembers is sealed: without it the log may well be whole
+            same = not now.suspect or now.verdict.verdict.value == damage.verdict
         else:
-            same = now.known or (now.verdict.verdict.value == damage.verdict and now.verdict.verdict in _MOVES)
+            same = now.known
         if not same:
             raise ControlError("changed", "The audit log is not as it was shown any more; look at it again.")
 
@@ -190,6 +192,7 @@ class WatchedOffice(DaemonOffice):
             except AuditError as cause:
                 raise ControlError("damaged", f"The audit log can't be taken over: {cause}") from None
         damage = await self._remaining(shown)
+        at.watch.cause = None
         await self._vault_work(lambda: at.vault.remember_damage(damage))
         if self._transient is not None:
             await self.announce(transient=self._transient)
