@@ -124,8 +124,9 @@ class AuditReading:
 
     async def events(self, query: AuditQuery) -> JsonObject:
         asked = query if query.before_seq is None else _before(query, min(query.before_seq, self._head() + 1))
+        head = self._head()  # before the question: what is told is no less than this
         page = await self._ask(lambda held: _events(held, asked))
-        return {"events": page.items, "next_seq": page.next_seq, "head": self._head()}
+        return {"events": page.items, "next_seq": page.next_seq, "head": head}
 
     async def activity(self, query: AuditQuery) -> JsonObject:
         page, from_seq, rebuilt = await self._ask(lambda held: _activity(held, query))
