@@ -81,14 +81,14 @@ class Host:
         self.store = seen
         return seen
 
-    def wrapped(self, command: bytes, operation_id: str, *, detach: bool = False) -> str:
+    def wrapped(self, command: bytes, operation_id: str, *, detach: bool = False, pty: bool = False) -> str:
         if self.store is None:
             self.probe()
         return wrapper.wrap(
             command,
             operation_id=operation_id,
             nonce=NONCE,
-            pty=False,
+            pty=pty,
             mode=MarkerMode.REQUIRED,
             detach=detach,
             store=self.store,
@@ -156,3 +156,16 @@ def until(holds: Callable[[], bool]) -> None:
 
 def new_id(number: int) -> str:
     return f"op_{number:044x}"
+
+
+def started(host: Host, command: bytes, operation_id: str) -> subprocess.Popen[bytes]:
+    """A command that has begun."""
+    (host.home / "begun").unlink(missing_ok=True)
+    process = host.start(host.wrapped(command + b"; : >begun; sleep 600", operation_id))
+    until((host.home / "begun").exists)
+    return process
+
+
+def kill_session(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=DEADLINE_S)

@@ -1,8 +1,8 @@
-"""Markers under fire: races for one id, wrappers killed at any instant, hosts that reboot, fill up, or are hostile."""
+"""Markers under fire: races for one id, wrappers killed at any instant, sessions that end, hosts that reboot."""
 
 import os
 import random
-import re
+import shutil
 import signal
 import subprocess
 import time
@@ -12,9 +12,19 @@ from pathlib import Path
 import pytest
 
 from broker.core.ssh import lookup, wrapper
-from broker.core.ssh.model import MarkerMode
 from broker.core.ssh.outcome import Found, MarkerState, StoreSeen
-from tests.live.login_shells import DEADLINE_S, NONCE, Host, new_id, other_root, read, shell_named, until
+from broker.core.ssh.preamble import Preamble
+from tests.live.login_shells import (
+    DEADLINE_S,
+    NONCE,
+    Host,
+    kill_session,
+    new_id,
+    read,
+    shell_named,
+    started,
+    until,
+)
 
 pytestmark = pytest.mark.live
 
@@ -34,19 +44,6 @@ def bare(tmp_path: Path) -> Iterator[Host]:
 def host(bare: Host) -> Host:
     bare.probe()
     return bare
-
-
-def started(host: Host, command: bytes, operation_id: str = OPERATION) -> subprocess.Popen[bytes]:
-    """A command that has begun."""
-    (host.home / "begun").unlink(missing_ok=True)
-    process = host.start(host.wrapped(command + b"; : >begun; sleep 600", operation_id))
-    until((host.home / "begun").exists)
-    return process
-
-
-def kill_session(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=DEADLINE_S)
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -125,7 +122,7 @@ def test_a_fence_keeps_the_boot_in_which_it_was_put_up(host: Host) -> None:
 
 
 def test_a_wrapper_that_lives_is_running_and_one_whose_group_was_killed_has_died(host: Host) -> None:
-    process = started(host, b"true")
+    process = started(host, b"true", OPERATION)
     assert Found.RUNNING is host.found(OPERATION).found
 
     kill_session(process)
@@ -133,7 +130,7 @@ def test_a_wrapper_that_lives_is_running_and_one_whose_group_was_killed_has_died
 
 
 def test_a_wrapper_killed_alone_leaves_an_orphan_that_then_has_died(host: Host) -> None:
-    process = started(host, b"true")
+    process = started(host, b"true", OPERATION)
     process.kill()
     process.wait(DEADLINE_S)
     assert Found.ORPHAN is host.found(OPERATION).found
@@ -143,7 +140,7 @@ def test_a_wrapper_killed_alone_leaves_an_orphan_that_then_has_died(host: Host) 
 
 
 def test_a_zombie_does_not_run(host: Host) -> None:
-    process = started(host, b"true")
+    process = started(host, b"true", OPERATION)
     os.killpg(process.pid, signal.SIGKILL)
     until(lambda: ") Z " in Path(f"/proc/{process.pid}/stat").read_text())
 
@@ -152,7 +149,7 @@ def test_a_zombie_does_not_run(host: Host) -> None:
 
 
 def test_another_process_of_the_same_number_is_not_ours(host: Host) -> None:
-    process = started(host, b"true")
+    process = started(host, b"true", OPERATION)
     words = host.marker(OPERATION).read_text().split()
     edit(host.marker(OPERATION), f" {words[2]} {words[3]} ", f" {words[2]} 17 ")
 
@@ -166,7 +163,7 @@ def test_another_process_of_the_same_number_is_not_ours(host: Host) -> None:
     ids=["container", "boot", "machine"],
 )
 def test_a_marker_of_another_life_of_the_host_does_not_run_here(host: Host, place: int, found: Found) -> None:
-    process = started(host, b"true")
+    process = started(host, b"true", OPERATION)
     words = host.marker(OPERATION).read_text().split()
     edit(host.marker(OPERATION), f" {words[place]} ", " another ")
 
@@ -202,7 +199,7 @@ def test_a_torn_end_is_no_end(host: Host) -> None:
 
 def test_hanging_up_on_the_session_does_not_keep_the_end_from_being_noted(host: Host) -> None:
     """The wrapper lives on; the command may do as it likes."""
-    process = started(host, b"trap 'echo hung up; exit 5' HUP")
+    process = started(host, b"trap 'echo hung up; exit 5' HUP", OPERATION)
     while process.poll() is None:  # a signal that meets the shell while it starts a child is lost
         os.killpg(process.pid, signal.SIGHUP)
         time.sleep(0.02)
@@ -210,6 +207,61 @@ def test_hanging_up_on_the_session_does_not_keep_the_end_from_being_noted(host: 
 
     assert 5 == process.returncode
     assert 5 == host.found(OPERATION).status
+
+
+def on_terminal(host: Host, command: bytes) -> tuple[subprocess.Popen[bytes], int]:
+    """The command in a session with a terminal, and our end of it."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [
+            shutil.which("setsid") or "setsid",
+            "--ctty",
+            str(host.shell),
+            "-c",
+            host.wrapped(command, OPERATION, pty=True),
+        ],
+        env=host.environment,
+        cwd=host.home,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    host.begun.append(process)
+    os.close(theirs)
+    return process, ours
+
+
+def test_on_a_terminal_a_hang_up_reaches_the_command_and_its_end_is_noted(host: Host) -> None:
+    process, ours = on_terminal(host, b"test -t 0 && echo on a terminal; exec sleep 600")
+    preamble, seen = Preamble(OPERATION, NONCE), b""
+    while b"terminal\r\n" not in seen:
+        seen += preamble.feed(os.read(ours, 4096))
+    assert (MarkerState.STARTED, b"on a terminal\r\n") == (preamble.state, seen)
+    assert Found.RUNNING is host.found(OPERATION).found
+    os.close(ours)
+    process.wait(DEADLINE_S)
+
+    assert -signal.SIGHUP == process.returncode
+    until(lambda: host.found(OPERATION).found is Found.FINISHED)
+    assert 128 + signal.SIGHUP == host.found(OPERATION).status
+
+
+@pytest.mark.parametrize(("key", "status"), [(b"\x03", 130), (b"\x04", 0)], ids=["interrupt", "end of input"])
+def test_on_a_terminal_keys_go_to_the_command(host: Host, key: bytes, status: int) -> None:
+    process, ours = on_terminal(host, b": >begun; exec cat")
+    until((host.home / "begun").exists)
+    until(lambda: _group_runs(process.pid, "cat"))
+    os.write(ours, key)
+    process.wait(DEADLINE_S)
+    os.close(ours)
+
+    assert status == process.returncode
+    assert status == host.found(OPERATION).status
+
+
+def _group_runs(session: int, name: str) -> bool:
+    ran = subprocess.run(["/bin/ps", "-o", "comm=", "-s", str(session)], capture_output=True, check=False)
+    return name.encode() in ran.stdout.split()
 
 
 def test_a_detached_command_outlives_its_session_with_its_output(host: Host) -> None:
@@ -285,180 +337,3 @@ def test_collecting_takes_settled_markers_alone_and_opens_no_id(host: Host) -> N
     assert 98 == host.execute(b"true", new_id(3)).status
     assert 98 == host.execute(b"true", new_id(4)).status
     kill_session(running)
-
-
-def test_a_store_is_private_and_is_made_once(host: Host) -> None:
-    first = host.store
-    for path in (host.home / ".doorward", host.home / ".doorward/ops"):
-        assert 0o700 == path.stat().st_mode & 0o777
-    assert [first] * 3 == [host.probe() for _ in range(3)]
-    assert {"ops", "store"} == {path.name for path in (host.home / ".doorward").iterdir()}
-
-
-def test_many_first_probes_agree_on_one_store(tmp_path: Path) -> None:
-    host = Host(root=tmp_path, shell=shell_named("dash", tmp_path))
-    probes = [host.start(wrapper.probe()) for _ in range(8)]
-    seen = {wrapper.parse_probe(probe.communicate(timeout=DEADLINE_S)[0]) for probe in probes}
-
-    assert 1 == len(seen)
-    assert {host.probe()} == seen
-
-
-def test_without_a_store_a_command_is_refused_or_runs_and_says_so(tmp_path: Path) -> None:
-    host = Host(root=tmp_path, shell=shell_named("fish", tmp_path))
-
-    def ran(mode: MarkerMode, *, detach: bool = False) -> tuple[int, bytes, MarkerState]:
-        line = wrapper.wrap(
-            b"echo ran; exit 4", operation_id=OPERATION, nonce=NONCE, pty=False, mode=mode, detach=detach, store=None
-        )
-        told = read(OPERATION, host.run(line))
-        return told.status, told.stdout, told.preamble.state
-
-    assert (97, b"", MarkerState.REFUSED_NO_STORE) == ran(MarkerMode.REQUIRED)
-    assert (97, b"", MarkerState.REFUSED_NO_STORE) == ran(MarkerMode.PREFERRED, detach=True)
-    assert (4, b"ran\n", MarkerState.NO_STORE) == ran(MarkerMode.PREFERRED)
-
-
-def test_a_store_that_filled_up_runs_nothing_and_is_looked_up_as_closed_or_unreadable(bare: Host) -> None:
-    host = bare
-    with other_root(host.home, f"mount -t tmpfs -o size=64k,mode=0777 none {host.home}", *_own(host.home)) as inside:
-        host.inside = inside
-        host.probe()
-        host.run(b"cat /dev/zero >full; : >>full")
-        ran = host.execute(b": >effect; echo ran", OPERATION)
-
-        assert (97, b"", MarkerState.REFUSED_NO_STORE) == (ran.status, ran.stdout, ran.preamble.state)
-        assert Found.UNREADABLE is host.found(OPERATION).found
-        host.run(b"rm full")
-        assert Found.NEVER_STARTED is host.found(OPERATION).found
-        assert 98 == host.execute(b"true", OPERATION).status
-
-
-def test_a_full_home_is_given_up_for_var_tmp(bare: Host) -> None:
-    host = bare
-    with other_root(
-        host.home,
-        f"mount -t tmpfs -o size=64k,mode=0777 none {host.home}",
-        *_own(host.home),
-        f"cat /dev/zero 2>/dev/null >{host.home}/full || true",
-        "mount -t tmpfs -o mode=1777 none /var/tmp",
-    ) as inside:
-        host.inside = inside
-        assert _in_tmp() == host.probe().path
-
-
-def test_a_home_that_can_not_be_written_is_given_up_for_var_tmp(bare: Host) -> None:
-    host = bare
-    with other_root(
-        host.home,
-        f"mount --bind {host.home} {host.home}",
-        f"mount -o remount,bind,ro {host.home}",
-        "mount -t tmpfs -o mode=1777 none /var/tmp",
-    ) as inside:
-        host.inside = inside
-
-        assert _in_tmp() == host.probe().path
-        assert b"ran\n" == host.execute(b"echo ran; exit 3", OPERATION).stdout
-        assert 3 == host.found(OPERATION).status
-        assert Found.NEVER_STARTED is host.found(new_id(8)).found
-        assert 98 == host.execute(b"true", new_id(8)).status
-
-
-@pytest.mark.parametrize(
-    "trap",
-    [
-        "mkdir -m 700 {tmp} {tmp}/ops; chown -R 12345 {tmp}",
-        "mkdir -m 755 /var/tmp/x; mkdir -m 700 /var/tmp/x/ops; ln -s /var/tmp/x {tmp}",
-        "mkdir -m 770 {tmp}; mkdir -m 700 {tmp}/ops",
-        "echo a file >{tmp}",
-    ],
-    ids=["of another owner", "a link", "open to others", "a file"],
-)
-def test_a_place_below_var_tmp_that_others_could_use_is_not_taken(bare: Host, trap: str) -> None:
-    if "chown" in trap and os.geteuid() != 0:
-        trap = "mkdir {tmp}; mount --bind /usr {tmp}"  # of root, who is somebody else
-    host = bare
-    with other_root(
-        host.home,
-        f"mount --bind {host.home} {host.home}",
-        f"mount -o remount,bind,ro {host.home}",
-        "mount -t tmpfs -o mode=1777 none /var/tmp",
-        trap.format(tmp=_in_tmp()),
-    ) as inside:
-        host.inside = inside
-
-        assert MarkerState.NO_STORE is wrapper.parse_probe(host.run(wrapper.probe()).stdout)
-        assert Found.NO_STORE is host.found(OPERATION).found
-
-
-def test_a_store_that_became_a_link_is_not_used(host: Host) -> None:
-    (host.home / ".doorward").rename(host.home / "elsewhere")
-    (host.home / ".doorward").symlink_to(host.home / "elsewhere")
-
-    assert 97 == host.execute(b": >effect", OPERATION).status
-    assert not (host.home / "effect").exists()
-
-
-def test_an_account_without_a_shell_gives_no_preamble_and_no_store(tmp_path: Path) -> None:
-    host = Host(root=tmp_path, shell=Path("/usr/sbin/nologin"))
-
-    assert MarkerState.MISSING is wrapper.parse_probe(host.run(wrapper.probe()).stdout)
-    host.store = StoreSeen(path="/home/u/.doorward", id="a-store-id", boot="a-boot")
-    ran = host.execute(b"true", OPERATION)
-    assert (1, MarkerState.MISSING) == (ran.status, ran.preamble.state)
-    assert Found.NO_ANSWER is lookup.parse(ran.stdout, operation_id=OPERATION, since=host.store).found
-
-
-def test_no_script_sets_a_variable_that_a_far_side_may_export(host: Host) -> None:
-    """It would reach the command with another value. All names of ours begin with d_."""
-    lines = (
-        host.wrapped(b"true", OPERATION),
-        host.wrapped(b"true", OPERATION, detach=True),
-        wrapper.probe(),
-        lookup.look_up(OPERATION, since=host.store),
-    )
-    for line in lines:
-        names = re.findall(r"(?:[;{&|(] *|read -r +|for +)([A-Za-z]\w*)(?:=| in|;|\))", line)
-        assert [] == [
-            name
-            for name in names
-            if not name.startswith("d_") and name not in {"return", "esac", "fi", "shift", "break"}
-        ]
-
-
-def test_without_proc_the_words_of_ps_and_sysctl_do(bare: Host, tmp_path: Path) -> None:
-    """The systems that have no /proc; here with tools that speak like theirs."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    _tool(tools / "sysctl", "echo boot-of-this-test")
-    _tool(
-        tools / "ps",
-        'for pid; do :; done; [ "$pid" = 1 ] && echo "Ss Mon Nov 30 00:00:01 2026" && exit',
-        "kill -0 $pid 2>/dev/null && echo S Mon Nov 30 00:00:02 2026",
-    )
-    host = bare
-    with other_root(host.home, "mount -t tmpfs none /proc") as inside:
-        host.inside = (*inside, f"PATH={tools}:{os.environ['PATH']}")
-        store = host.probe()
-        assert "boot-of-this-test" == store.boot
-        assert 3 == host.execute(b"exit 3", OPERATION).status
-        assert 3 == host.found(OPERATION).status
-        assert Found.NEVER_STARTED is host.found(new_id(8)).found
-        process = started(host, b"true", new_id(9))
-        assert Found.RUNNING is host.found(new_id(9)).found
-        kill_session(process)
-        assert Found.DIED is host.found(new_id(9)).found
-
-
-def _tool(path: Path, *lines: str) -> None:
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(0o755)
-
-
-def _in_tmp() -> str:
-    """As root in a view of its own, who is not root is."""
-    return "/var/tmp/.doorward-0"  # noqa: S108 - the place that is tested
-
-
-def _own(home: Path) -> tuple[str, ...]:
-    return (f"chown {os.geteuid()} {home}",) if os.geteuid() == 0 else ()

@@ -67,6 +67,14 @@ echo "exit $d_r end" >>"$d_o";
 exit $d_r
 """
 
+# A terminal that hangs up tells the first process of the session alone. That one has to die of it for the others to be
+# told, so another one waits for the command.
+_RUN_ON_TERMINAL = f"""
+trap : INT QUIT TERM;
+({_RUN});
+exit $?
+"""
+
 # In a session of its own, with its output in files. Both streams are read to their end, whatever is kept of them.
 _ARGUMENTS = "d_o=$1; d_c=$2; d_e=$3; d_d=$4;"
 _SPOOLED = """
@@ -136,7 +144,8 @@ def wrap(
         return _carrying(command, _filled(_SAY + _COMMAND + ending, words))
     words |= {"STORE": _place(store), "STORE_ID": checked(store.id, STORE_ID)}
     if not detach:
-        return _carrying(command, _filled(_SAY + _COMMAND + _CLAIM + FACTS + _RECORD + _RUN, words))
+        run = _RUN_ON_TERMINAL if pty else _RUN
+        return _carrying(command, _filled(_SAY + _COMMAND + _CLAIM + FACTS + _RECORD + run, words))
     runner = pack_lines(_filled(_ARGUMENTS + _SAY + FACTS + _RECORD + _SPOOLED, words))
     words["RUNNER"] = octal(runner.encode("ascii"))
     return _carrying(command, _filled(_SAY + _COMMAND + _CLAIM + _DETACHED, words))
