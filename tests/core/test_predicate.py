@@ -19,6 +19,7 @@ from broker.core.predicate import (
     holds,
     selected,
 )
+from broker.core.predicate_traps import ENDING
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -250,3 +251,14 @@ def test_a_view_folds_header_names_and_lists_repeated_ones() -> None:
     made = answer_view(status=200, headers=[("Link", "a"), ("LINK", "b"), ("ETag", "c")], json=[1], text="[1]")
 
     assert {"status": 200, "headers": {"link": ["a", "b"], "etag": "c"}, "json": [1], "text": "[1]"} == made
+
+
+def test_a_command_s_end_is_seen_by_names_of_its_own() -> None:
+    lock = compile_predicate("exit_code==`100` && contains(stderr || '', 'lock')", sees=ENDING)
+
+    assert holds(lock, {"exit_code": 100, "stdout": "", "stderr": "no lock"}) is True
+    assert holds(lock, {"exit_code": 100, "stdout": "", "stderr": ""}) is False
+    with pytest.raises(PredicateError, match="exit_code, stdout, stderr, and nothing of another name"):
+        compile_predicate("status==`404`", sees=ENDING)
+    with pytest.raises(PredicateError, match="status, headers, json, text, and nothing of another name"):
+        compile_predicate("exit_code==`0`")
