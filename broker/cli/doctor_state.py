@@ -133,6 +133,13 @@ def _daemon(where: Places) -> Iterator[Finding]:
 
 def _running(status: JsonObject, policy: JsonObject) -> Iterator[Finding]:
     vault = part(status, "vault").get("state")
+    told = status.get("warnings")
+    for line in told if isinstance(told, list) else []:
+        yield warning("daemon", str(line), "")
+    if vault == "quarantined":
+        reason = text(part(status, "vault"), "reason")
+        yield fault("vault", f"quarantined ({reason}): nothing runs", "doorward vault readopt shows why, and asks")
+        return
     if vault != "ready":
         yield warning("vault", f"{vault}: nothing runs", "doorward unlock")
         return
@@ -152,6 +159,3 @@ def _running(status: JsonObject, policy: JsonObject) -> Iterator[Finding]:
     doubts = number(part(status, "operations"), "in_doubt")
     if doubts:
         yield warning("in doubt", f"{doubts} changes have an unknown outcome", "doorward operations list --in-doubt")
-    told = status.get("warnings")
-    for line in told if isinstance(told, list) else []:
-        yield warning("daemon", str(line), "")

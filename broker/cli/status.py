@@ -29,6 +29,17 @@ _TROUBLE = {
 }
 
 
+def _verified(audit: JsonObject) -> list[str]:
+    """What the daemon's latest verification said, where it has made one."""
+    if audit.get("verifying") is not None:
+        return [f"  verify   {text(audit, 'verifying')} % done"]
+    if audit.get("verdict") is None:
+        return []
+    well = audit.get("verdict") == "OK"
+    known = ": damage that was taken over; the rest is whole" if audit.get("known") else ""
+    return [f"{'+' if well else '!'} verified {text(audit, 'verdict')}, held against: {text(audit, 'rung')}{known}"]
+
+
 def _lines(status: JsonObject) -> list[str]:
     vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
     ready = vault.get("state") == "ready"
@@ -46,6 +57,7 @@ def _lines(status: JsonObject) -> list[str]:
         *(["! policy   the files differ from what is trusted: doorward policy diff"] if policy.get("pending") else []),
         f"{'+' if audit.get('anchored') else '!'} audit    {text(audit, 'seq')} records, "
         + ("anchored" if audit.get("anchored") else "NOT anchored"),
+        *_verified(audit),
         *([f"! audit    {_TROUBLE.get(text(audit, 'trouble'), 'out of order')}"] if audit.get("trouble") else []),
         f"{'!' if waiting else '+'} waiting  {waiting} for an answer",
         f"{'?' if doubts else '+'} in doubt {doubts}" + (": doorward operations list --in-doubt" if doubts else ""),
