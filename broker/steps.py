@@ -194,6 +194,7 @@ class Named:
             caller=received.caller,
             session_id=self.session.id,
             now_ms=now_ms,
+            since=None if self.host_key is None else self.host_key.store,
         )
 
     async def diagnosed(self, store: Diagnostics, scrubbed: Scrubbed) -> str | None:

@@ -34,8 +34,12 @@ def ask(
     text: "Callable[[Answer], tuple[list[str], int]] | None" = None,
     request_id: str | None = None,
     changes: bool = False,
+    ending: "Callable[[Answer], int] | None" = None,
 ) -> int:
-    """Ask once and print. `text` renders an answer that is no envelope; `changes` marks what may act upstream."""
+    """Ask once and print. `text` renders an answer that is no envelope; `changes` marks what may act upstream.
+
+    `ending` prints an envelope in another way, and gives the exit code.
+    """
     with AgentClient(Places(os.environ), one_shot=True) as client:
         try:
             answer = _patiently(client, question) if changes else question(client)
@@ -43,6 +47,8 @@ def ask(
             return show(endings.not_running(str(fault), request_id=request_id), as_json=as_json)
         except Broken as fault:
             return show(_broken(fault, again, request_id, changes=changes), as_json=as_json)
+        if ending is not None and not as_json:
+            return ending(answer)
         if text is None or "category" in answer:
             return show(answer, as_json=as_json, spelled=client.spelled)
         rendered, code = text(answer)

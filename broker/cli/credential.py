@@ -64,6 +64,8 @@ def refuse_missing_variable(options: Namespace) -> None:
 
 def origin_of(base_url: str) -> str:
     """What a credential of a service has to be bound to."""
+    if base_url.startswith("ssh:"):
+        return base_url
     parts_of_it = urlsplit(base_url)
     return f"{parts_of_it.scheme}://{parts_of_it.netloc}"
 

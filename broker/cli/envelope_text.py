@@ -50,7 +50,35 @@ def lines(envelope: "Mapping[str, JsonValue]", *, terminal: bool) -> list[str]:
     answer = part(envelope, "http")
     if answer:
         out += _answer(answer, terminal=terminal)
+    ssh = part(envelope, "ssh")
+    if ssh:
+        out += _ended(ssh)
+        for name, octets in streams(envelope):
+            text = octets.decode("utf-8", "backslashreplace")
+            out += [f"{name}:", visible(text, multiline=True) if terminal else text]
     return out
+
+
+def streams(envelope: "Mapping[str, JsonValue]") -> "list[tuple[str, bytes]]":
+    """What a command wrote, as far as it is in the envelope and not empty."""
+    ssh, found = part(envelope, "ssh"), []
+    for name in ("stdout", "stderr"):
+        octets = str(ssh.get(name, "")).encode("utf-8", "surrogatepass")
+        if f"{name}_b64" in ssh:
+            from base64 import b64decode  # noqa: PLC0415 - only for what is no text
+
+            octets = b64decode(str(ssh[f"{name}_b64"]))
+        if octets:
+            found.append((name, octets))
+    return found
+
+
+def _ended(ssh: "Mapping[str, JsonValue]") -> list[str]:
+    how = f"status {_shown(ssh['exit_status'])}" if ssh.get("exit_status") is not None else "no status"
+    if ssh.get("exit_signal"):
+        how = f"signal {_shown(ssh['exit_signal'])}"
+    marker = f", marker {_shown(ssh['marker'])}" if ssh.get("marker") else ""
+    return [f"SSH {how}{marker}, {_shown(ssh.get('stdout_bytes'))} bytes out, {_shown(ssh.get('stderr_bytes'))} err"]
 
 
 def _head(envelope: "Mapping[str, JsonValue]") -> str:

@@ -19,6 +19,9 @@ _GATES = {
 }
 
 
+_SSH_WORDS = {"read": "READ", "write": "WRITE", "exec": "RUN"}
+
+
 def run(noun: str, arguments: list[str]) -> int:
     parser = Parser(f"doorward {noun}")
     parser.add_argument("--json", action="store_true", help="print the machine form")
@@ -43,6 +46,9 @@ def _services(answer: "Answer") -> tuple[list[str], int]:
     out: list[str] = []
     for service in services:
         out.append(visible(str(service.get("service"))))
+        if service.get("kind") == "ssh":
+            out += _ssh(service)
+            continue
         out += _operations(_objects(service.get("operations")))
         methods = service.get("ad_hoc")
         if isinstance(methods, list) and methods:
@@ -50,6 +56,23 @@ def _services(answer: "Answer") -> tuple[list[str], int]:
                 visible(f"  any path by {', '.join(map(str, methods))}; its answers are never known to be complete")
             )
     return out, 0
+
+
+def _ssh(service: "Answer") -> list[str]:
+    """Hosts with what may be asked of them freely, then the declared commands."""
+    out = []
+    for host in _objects(service.get("hosts")):
+        free = host.get("ad_hoc")
+        told = f"; any of {', '.join(map(str, free))}" if isinstance(free, list) and free else ""
+        out.append(visible(f"  host {host.get('host')} as {host.get('user')}{told}"))
+    for operation in _objects(service.get("operations")):
+        effect = "DELETE" if operation.get("destructive") else _SSH_WORDS.get(str(operation.get("effect")), "RUN")
+        gate = _GATES.get(str(operation.get("gate")), str(operation.get("gate")))
+        words, hosts = operation.get("command"), operation.get("hosts")
+        command = " ".join(map(str, words)) if isinstance(words, list) else ""
+        where = ", ".join(map(str, hosts)) if isinstance(hosts, list) else ""
+        out.append(visible(f"  {operation.get('operation')}  {effect} {command}; on {where}; {gate}"))
+    return out
 
 
 def _operations(operations: "list[Answer]") -> list[str]:

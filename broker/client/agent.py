@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
+    from broker.client.framed import Heard
     from broker.client.places import Places
     from broker.contract.wire import JsonValue
 
@@ -45,6 +46,29 @@ class AgentClient:
     def http(self, request: "Mapping[str, JsonValue]") -> "dict[str, JsonValue]":
         """Perform a request; the envelope. Waits for the human as long as the request says."""
         return self._ask("POST", "/v1/http", request, answer_s=_patience(request))
+
+    def ssh(self, request: "Mapping[str, JsonValue]", heard: "Heard | None" = None) -> "dict[str, JsonValue]":
+        """Run a command; the envelope. `heard` is handed the output while it comes."""
+        if heard is None:
+            return self._ask("POST", "/v1/ssh", request, answer_s=_patience(request))
+        return self._hear("/v1/ssh/stream", request, heard)
+
+    def ssh_get(self, request: "Mapping[str, JsonValue]", heard: "Heard") -> "dict[str, JsonValue]":
+        """Get a file, which `heard` is handed in pieces once it is read whole; the envelope, without it."""
+        return self._hear("/v1/ssh/get", request, heard)
+
+    def ssh_put(self, request: "Mapping[str, JsonValue]", content: bytes) -> "dict[str, JsonValue]":
+        """Put a file; the envelope."""
+        from broker.client.framed import UPLOAD_FRAME_BYTES  # noqa: PLC0415 - for files alone
+        from broker.contract.frames import DATA, HEAD, MEDIA, pack  # noqa: PLC0415 - likewise
+        from broker.contract.wire import dump  # noqa: PLC0415 - json is for who asks
+
+        pieces = (content[start : start + UPLOAD_FRAME_BYTES] for start in range(0, len(content), UPLOAD_FRAME_BYTES))
+        body = b"".join([pack(HEAD, dump(request)), *(pack(DATA, piece) for piece in pieces)])
+        connection = self._connected()
+        extra = (("Content-Type", MEDIA),)
+        status, headers = connection.opened("/v1/ssh/put", body, _patience(request), extra)
+        return self._read(status, connection.body(headers))
 
     def explain(self, request: "Mapping[str, JsonValue]", *, action: str = "http") -> "dict[str, JsonValue]":
         """What would become of the request now; nothing is sent."""
@@ -84,24 +108,44 @@ class AgentClient:
     def health(self) -> "dict[str, JsonValue]":
         return self._ask("GET", "/v1/health")
 
+    def _hear(self, target: str, request: "Mapping[str, JsonValue]", heard: "Heard") -> "dict[str, JsonValue]":
+        from broker.client.framed import envelope_of, is_framed  # noqa: PLC0415 - for output in frames alone
+        from broker.contract.frames import MEDIA  # noqa: PLC0415 - likewise
+        from broker.contract.wire import dump  # noqa: PLC0415 - json is for who asks
+
+        connection = self._connected()
+        status, headers = connection.opened(target, dump(request), _patience(request), (("Accept", MEDIA),))
+        if is_framed(headers):
+            return self._read(status, envelope_of(connection, heard))
+        return self._read(status, connection.body(headers))
+
+    def _connected(self) -> Connection:
+        if self._connection is None or not self._connection.alive():
+            self._connection = Connection(self._path, user_agent=self._user_agent)
+        return self._connection
+
     def _ask(
         self, method: str, target: str, body: "Mapping[str, JsonValue] | None" = None, *, answer_s: float = ANSWER_S
     ) -> "dict[str, JsonValue]":
-        from broker.contract.wire import WireError, dump, parse_object  # noqa: PLC0415 - json is for who asks
+        from broker.contract.wire import WireError, dump  # noqa: PLC0415 - json is for who asks
 
-        if self._connection is None or not self._connection.alive():
-            self._connection = Connection(self._path, user_agent=self._user_agent)
+        connection = self._connected()
         try:
             octets = None if body is None else dump(body)
         except WireError as cause:
             raise Broken(f"the request can't be sent: {cause}") from cause
-        answer = self._connection.request(method, target, octets, answer_s=answer_s)
-        self.spelled = answer.body
+        answer = connection.request(method, target, octets, answer_s=answer_s)
+        return self._read(answer.status, answer.body)
+
+    def _read(self, status: int, body: bytes) -> "dict[str, JsonValue]":
+        from broker.contract.wire import WireError, parse_object  # noqa: PLC0415 - json is for who asks
+
+        self.spelled = body
         try:
-            value = parse_object(answer.body, max_bytes=len(answer.body))
+            value = parse_object(body, max_bytes=len(body))
         except WireError as cause:
-            raise Broken(f"the daemon's answer ({answer.status}) is not usable: {cause}", sent=True) from cause
-        if answer.status == NOTHING and "category" not in value:
+            raise Broken(f"the daemon's answer ({status}) is not usable: {cause}", sent=True) from cause
+        if status == NOTHING and "category" not in value:
             raise Broken("the daemon does not know this verb: it is of another version than this client")
         return value
 

@@ -100,6 +100,16 @@ class Connection:
             self.close()
         return Answer(status, headers, content)
 
+    def opened(
+        self, target: str, body: bytes, answer_s: float, extra: tuple[tuple[str, str], ...]
+    ) -> tuple[int, dict[str, str]]:
+        """Send, and read the head of the answer; who asks reads its body."""
+        return self._exchange("POST", target, body, answer_s, extra)
+
+    def body(self, headers: dict[str, str]) -> bytes:
+        """The rest of an answer that was opened."""
+        return self._body(headers, MAX_ANSWER_BYTES)
+
     def events(self, target: str, *, last_id: str | None = None, silence_s: float = 45.0) -> "EventStream":
         """Open a stream of server-sent events. Another thread may end it by `EventStream.close`."""
         extra = () if last_id is None else (("Last-Event-ID", last_id),)
@@ -382,7 +392,8 @@ def _head(method: str, target: str, body: bytes | None, extra: tuple[tuple[str, 
     lines = [f"{method} {target} HTTP/1.1", "Host: doorward"]
     lines += [f"{name}: {value}" for name, value in extra]
     if body is not None:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        kind = [] if any(name == "Content-Type" for name, _ in extra) else ["Content-Type: application/json"]
+        lines += [*kind, f"Content-Length: {len(body)}"]
     for line in lines:
         if not line.isascii() or not line.isprintable():
             raise Broken("the request line holds characters that do not belong there")

@@ -16,6 +16,8 @@ from broker.core.channels import Frozen
 from broker.core.identity import Caller
 from broker.core.ssh.change import facts_of_change
 from broker.core.ssh.frozen import FrozenSsh
+from broker.core.ssh.outcome import StoreSeen
+from broker.core.ssh.recall import remembered
 from broker.core.urls import read_loosely
 
 
@@ -67,9 +69,16 @@ class Doubt:
 
 
 def attempt_of(
-    frozen: Frozen, *, correlation_id: str, request_id: str | None, caller: Caller, session_id: str, now_ms: int
+    frozen: Frozen,
+    *,
+    correlation_id: str,
+    request_id: str | None,
+    caller: Caller,
+    session_id: str,
+    now_ms: int,
+    since: StoreSeen | None = None,
 ) -> Attempt:
-    """The entry that is made before the first byte leaves."""
+    """The entry that is made before the first byte leaves. `since` is the store of markers that a host was known by."""
     return Attempt(
         correlation_id=correlation_id,
         anchor_id=caller.anchor.id,
@@ -79,7 +88,7 @@ def attempt_of(
         service=frozen.service.name,
         operation=frozen.operation,
         summary=frozen.summary,
-        args=frozen.args,
+        args=remembered(frozen, since) if isinstance(frozen, FrozenSsh) else frozen.args,
         agent=caller.agent,
         session_id=session_id,
         started_at_ms=now_ms,

@@ -12,13 +12,14 @@ from broker.contract.reasons import VaultState
 from broker.contract.statements import policy_bytes
 from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
+from broker.core.asks import resolved
 from broker.core.audit_query import AuditQuery
 from broker.core.events import EventName
 from broker.core.identity import UNIDENTIFIED, Caller, ProcessFacts, identify
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.explain import explain
 from broker.core.policy.model import AgentProgram
-from broker.core.resolve import Invalid, resolve
+from broker.core.resolve import Invalid
 from broker.daemon.credentials import Credentials
 from broker.operations.ledger import LedgerError
 from broker.operations.reconcile import settled_by_human
@@ -27,8 +28,9 @@ from broker.server.faults import ControlError
 from broker.server.office import Signed
 from broker.server.peer import nobody_behind
 from broker.server.runs import Overloaded, Stopping
-from broker.server.shapes import http_ask, text_or_none
-from broker.vault import Opened, QuarantineReason, TrustedPolicy, verify
+from broker.server.shapes import text_or_none
+from broker.server.ssh_shapes import asked
+from broker.vault import Opened, QuarantineReason, TrustedPolicy, Vault, verify
 
 NOBODY = "(nobody)"
 
@@ -49,11 +51,12 @@ class Archive(Credentials):
             "services": [
                 {
                     "name": service.name,
-                    "base_url": service.base_url,
+                    "base_url": place,
                     "credential": service.credential,
-                    "bound": service.credential is None or at.vault.covers(service.credential, service.base_url + "/"),
+                    "bound": service.credential is None or _covered(at.vault, service.credential, place),
                 }
                 for service in policy.services.values()
+                for place in service.places
                 if bound is not None
             ],
         }
@@ -116,9 +119,10 @@ class Archive(Credentials):
     async def explain(self, document: JsonObject) -> JsonObject:
         """Why the policy decides as it does, for a human: with every rule, and what it fails on."""
         at = self._at
-        asked, agent = document.get("request"), document.get("agent")
+        about, agent = document.get("request"), document.get("agent")
         policy = at.rulebook.current()
-        frozen = resolve(policy, http_ask(asked if isinstance(asked, dict) else {}))
+        ask = asked(str(document.get("action", "http")), about if isinstance(about, dict) else {})
+        frozen = resolved(policy, ask)
         if isinstance(frozen, Invalid):
             return {"decision": "invalid", "code": frozen.code, "message": frozen.message, "trace": []}
         return explain(policy, _someone(str(agent) if agent else UNIDENTIFIED), frozen)
@@ -242,6 +246,10 @@ def _number_in(event: JsonObject, name: str) -> int:
     fields = event.get("fields")
     number = fields.get(name) if isinstance(fields, Mapping) else None
     return number if isinstance(number, int) else 0
+
+
+def _covered(vault: Vault, credential: str, place: str) -> bool:
+    return vault.covers(credential, place if place.startswith("ssh:") else f"{place}/")
 
 
 def _someone(agent: str) -> Caller:

@@ -9,6 +9,7 @@ from broker.contract.reasons import VaultState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
 from broker.core import refusals, reply
+from broker.core.asks import Asked, resolved
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, change_key
 from broker.core.policy.evaluate import evaluate
@@ -16,7 +17,8 @@ from broker.core.policy.explain import described
 from broker.core.policy.model import Allow, Ask, Deny
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
-from broker.core.resolve import HttpAsk, Invalid, resolve
+from broker.core.resolve import HttpAsk, Invalid
+from broker.core.ssh.resolve import LookUpAsk
 from broker.operations.ledger import LedgerError, LedgerStore
 from broker.operations.reconcile import Errand, Reconciler
 from broker.pipeline import Pipeline
@@ -89,13 +91,13 @@ class PipelineEngine:
     def withdraw(self, correlation_id: str) -> bool:
         return self._desk.withdraw(correlation_id)
 
-    async def explain(self, caller: Caller, ask: HttpAsk) -> JsonObject:
+    async def explain(self, caller: Caller, ask: Asked) -> JsonObject:
         """What would happen to the request now. Nothing is sent, counted or asked."""
         refusal = self._refused_now()
         if refusal is not None:
             return _told("deny", code=refusal.code, message=refusal.message)
         policy = self._policies.current()
-        frozen = resolve(policy, ask)
+        frozen = resolved(policy, ask)
         if isinstance(frozen, Invalid):
             return _told("invalid", code=frozen.code, message=frozen.message)
         decision = evaluate(policy, caller, frozen)
@@ -143,7 +145,7 @@ class PipelineEngine:
             return await self._pipeline.perform(received)
         errand = Errand(correlation_id=correlation_id, caller=caller, attempt=attempt, gate=gate)
 
-        async def read_again(ask: HttpAsk, previous: str) -> JsonObject:
+        async def read_again(ask: HttpAsk | LookUpAsk, previous: str) -> JsonObject:
             read = Received(
                 correlation_id=new_correlation_id(self._clock.now_ms()),
                 caller=caller,

@@ -4,6 +4,7 @@ A key that a human has just accepted counts for this attempt; it is kept once a 
 """
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Protocol
 
 from broker.core.channels import Frozen, Raw
@@ -49,7 +50,7 @@ class ByChannel:
             return None
         key = declared_key(frozen.host, self._trust.known(frozen.host))
         if key is not None:
-            return key
+            return replace(key, store=self._trust.store_of(frozen.host))
         seen = await self._ssh.look_at_host(frozen.host)
         return seen if isinstance(seen, SshFault) else HostKey(state=KeyState.UNVERIFIED, seen=seen)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry, VaultState
-from broker.contract.result import Envelope, GateReport
+from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import records, refusals, reply
 from broker.core.events import AuditEvent, EventName
@@ -23,7 +23,10 @@ from broker.core.predicate import PredicateError, answer_view, compile_selection
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk
+from broker.core.ssh.recall import look_ups, recalled
+from broker.core.ssh.resolve import LookUpAsk
 from broker.operations.ledger import LedgerError, LedgerStore
+from broker.operations.ssh_look_up import proof_of
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource
 
 NOT_BEFORE_MAX_S = 30
@@ -60,7 +63,7 @@ class Errand:
         )
 
 
-ReadAgain = Callable[[HttpAsk, str], Awaitable[JsonObject]]
+ReadAgain = Callable[[HttpAsk | LookUpAsk, str], Awaitable[JsonObject]]
 """Performs the read-back as a request of the caller's, and returns its envelope."""
 
 
@@ -107,10 +110,13 @@ class Reconciler:
                 return await self._told_already(errand)
             by = {"agent": errand.caller.agent, "anchor": errand.caller.anchor.id}
             self._post(EventName.RECONCILE_STARTED, errand, by)
-            read_back = self._declared(attempt)
-            if read_back is None:
-                return await self._refuse(errand, _nothing_can(attempt))
-            envelope = await self._judge(errand, read_back, read_again)
+            if recalled(attempt.args) is not None:
+                envelope = await self._look_up(errand, read_again)
+            else:
+                read_back = self._declared(attempt)
+                if read_back is None:
+                    return await self._refuse(errand, _nothing_can(attempt))
+                envelope = await self._judge(errand, read_back, read_again)
             return await self._told_already(errand) if envelope is None else await self._end(errand, envelope)
         except LedgerError:
             if not self._ledger.is_sealed:
@@ -134,6 +140,27 @@ class Reconciler:
             self._event(EventName.ACTION_RESULT, errand, {"recorded": attempt.correlation_id})
         )
         return reply.replayed(envelope, receipt)
+
+    async def _look_up(self, errand: Errand, read_again: ReadAgain) -> JsonObject | None:
+        """What the host itself says of an SSH attempt; None where somebody else settled it meanwhile."""
+        attempt = errand.attempt
+        ways = look_ups(
+            self._policies.current(),
+            attempt.args,
+            service=attempt.service,
+            operation=attempt.operation.removeprefix(f"{attempt.service}."),
+            correlation_id=attempt.correlation_id,
+        )
+        told = reply.refused(errand.frame, _nothing_can(attempt), errand.gate).to_json()
+        for way in ways:
+            answer = await read_again(way, attempt.correlation_id)
+            if Category(str(answer["category"])) in GATES:
+                return _not_read(errand, answer)
+            proof = proof_of(way, attempt, answer)
+            told = {**proof.envelope, **_about(errand)}
+            if proof.settles:
+                return told if await self._settled(errand, settled_fields(told), told) else None
+        return told
 
     async def _judge(self, errand: Errand, read_back: ReadBack, read_again: ReadAgain) -> JsonObject | None:
         """What the read-back proves; None where somebody else settled it meanwhile."""
@@ -160,18 +187,17 @@ class Reconciler:
         )
         told = {**envelope.to_json(), "gate": answer["gate"]}
         if envelope.category is not Category.OUTCOME_UNKNOWN:
-            return told if await self._settled(errand, envelope, told) else None
+            return told if await self._settled(errand, reply.audit_fields(envelope), told) else None
         return told
 
-    async def _settled(self, errand: Errand, envelope: Envelope, told: JsonObject) -> bool:
+    async def _settled(self, errand: Errand, fields: JsonObject, told: JsonObject) -> bool:
         """Put it on record, then into the ledger. False where it is not in doubt any more."""
         target = errand.attempt.correlation_id
         async with self._ledger.settling:
             now = await self._ledger.by_id(target)
             if now is None or now.state is not AttemptState.IN_DOUBT:
                 return False
-            fields = {"of": target, **reply.audit_fields(envelope)}
-            await self._audit.append(self._event(EventName.RECONCILE_SETTLED, errand, fields))
+            await self._audit.append(self._event(EventName.RECONCILE_SETTLED, errand, {"of": target, **fields}))
             return await self._ledger.settle(target, told)
 
     async def _not_before(self, attempt: Attempt, read_back: ReadBack) -> None:
@@ -202,6 +228,21 @@ class Reconciler:
 
     def _event(self, name: EventName, errand: Errand, fields: JsonObject) -> AuditEvent:
         return AuditEvent(name=name, at_ms=self._clock.now_ms(), correlation_id=errand.correlation_id, fields=fields)
+
+
+def settled_fields(envelope: JsonObject) -> JsonObject:
+    """What the record of a settlement says of an envelope that another request brought."""
+    names = ("status", "category", "code", "retry", "remote_effect", "operation", "effect", "gate")
+    return {name: envelope[name] for name in names}
+
+
+def _about(errand: Errand) -> JsonObject:
+    """What makes an envelope one of this errand."""
+    return {
+        "correlation_id": errand.correlation_id,
+        "previous_correlation_id": errand.attempt.correlation_id,
+        "operation": errand.attempt.operation,
+    }
 
 
 def settled_by_human(attempt: Attempt, *, correlation_id: str, applied: bool) -> JsonObject:

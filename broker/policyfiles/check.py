@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from broker.contract.reasons import ApprovalRule, Effect
-from broker.core.credential import CredentialError, covers, parse_binding
+from broker.core.credential import CredentialError, covers_url, parse_binding
 from broker.core.identity import INTERPRETERS, UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS
 from broker.core.policy.faults import Fault
 from broker.core.policy.match import first_mismatch, fits, may_match
-from broker.core.policy.model import Policy, Rule, Service
-from broker.core.policy.overview import Subject, sample_paths, subjects_of
+from broker.core.policy.model import Policy, Rule
 from broker.core.policy.place import Place
+from broker.core.policy.subjects import Subject, sample_ways, subjects_of
+from broker.core.ssh.model import HostKeyMode
 from broker.policyfiles.files import PolicyError, PolicyFile
 from broker.policyfiles.load import load_policy
 
@@ -38,7 +39,7 @@ def check(files: Sequence[PolicyFile], bindings: Mapping[str, Sequence[str]] | N
         policy = load_policy(files)
     except PolicyError as cause:
         return CheckReport(policy=None, faults=cause.faults)
-    warnings = [*_rules(policy), *_services(policy), *_agents(policy)]
+    warnings = [*_rules(policy), *_services(policy), *_first_contacts(policy), *_agents(policy)]
     if bindings is not None:
         warnings += _credentials(policy, bindings)
     return CheckReport(policy=policy, faults=tuple(sorted(_forgeable(policy))), warnings=tuple(sorted(warnings)))
@@ -91,6 +92,7 @@ def _for_anyone(rule: Rule) -> Rule:
         destructive=rule.destructive,
         methods=rule.methods,
         hosts=rule.hosts,
+        users=rule.users,
         place=rule.place,
     )
 
@@ -105,8 +107,8 @@ def _is_shadowed(policy: Policy, rule: Rule, subjects: list[Subject]) -> bool:
     stricter = [other for other in policy.rules if STRICTNESS[other.approval] > STRICTNESS[rule.approval]]
     for agent in (*policy.agents, UNIDENTIFIED):
         for subject in subjects:
-            for path in sample_paths(subject, policy.rules):
-                facts = subject.facts(agent, path)
+            for way in sample_ways(subject, policy.rules):
+                facts = subject.facts(agent, way)
                 if first_mismatch(rule, facts) is None and all(first_mismatch(other, facts) for other in stricter):
                     return False
     return True
@@ -124,6 +126,15 @@ def _services(policy: Policy) -> Iterator[Fault]:
             yield _told(service.place, key, "no rule names it, so everything is denied", "a rule")
         if service.scheme == "http" and service.credential is not None:
             yield _told(service.place, f"{key}.base_url", "the credential travels unencrypted on this machine")
+
+
+def _first_contacts(policy: Policy) -> Iterator[Fault]:
+    """Whoever lets a first contact through unasked lets nothing through: somebody has to see the key."""
+    for service in policy.services.values():
+        for host in {} if service.ssh is None else service.ssh.hosts.values():
+            key = f"services.{service.name}.hosts.{host.name}"
+            if host.trust.mode is HostKeyMode.ACCEPT_NEW and host.trust.known_hosts:
+                yield _told(service.place, key, "accept-new beside a known_hosts file takes a key that is not in it")
 
 
 def _agents(policy: Policy) -> Iterator[Fault]:
@@ -152,16 +163,22 @@ def _credentials(policy: Policy, bindings: Mapping[str, Sequence[str]]) -> Itera
         if name is None:
             continue
         if name not in bindings:
-            command = f"doorward credential add {name} --origin {service.base_url}"
+            command = f"doorward credential add {name} --origin {' --origin '.join(service.places)}"
             yield _told(service.place, key, "the vault holds no such credential", command)
-        elif not any(_covers(origin, service) for origin in bindings[name]):
-            command = f"doorward credential rebind {name} --origin {service.base_url}"
-            yield _told(service.place, key, "its bindings don't cover base_url", command)
+            continue
+        for place in service.places:
+            if not any(_covers(origin, place) for origin in bindings[name]):
+                command = f"doorward credential rebind {name} --origin {place}"
+                yield _told(
+                    service.place,
+                    key,
+                    f"its bindings don't cover {'base_url' if service.ssh is None else place}",
+                    command,
+                )
 
 
-def _covers(origin: str, service: Service) -> bool:
+def _covers(origin: str, place: str) -> bool:
     try:
-        binding = parse_binding(origin)
+        return covers_url(parse_binding(origin), place)
     except CredentialError:
         return False
-    return covers(binding, scheme=service.scheme, host=service.host, port=service.port, path=service.base_path or "/")

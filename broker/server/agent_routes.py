@@ -4,7 +4,6 @@ Nothing here decides about a request, and nothing here can approve, add or chang
 """
 
 import asyncio
-import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -14,22 +13,26 @@ from aiohttp import web
 from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import refusals, reply
+from broker.core.asks import Asked
 from broker.core.identity import UNIDENTIFIED, Caller, Span, identify, may_anchor
 from broker.core.ledger import Attempt
-from broker.core.policy.overview import Opening, could_open
+from broker.core.policy.overview import could_open
 from broker.core.refusals import Refusal
-from broker.core.resolve import HttpAsk
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
+from broker.server.answered import Answered, refused
 from broker.server.connections import Connection, Connections
 from broker.server.floods import Floods
+from broker.server.incoming import BODY_MAX, Incoming, Reader
 from broker.server.peer import PeerError
-from broker.server.runs import Overloaded, RunTable, Stopping
+from broker.server.reach import by_service
+from broker.server.runs import Overloaded, Run, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
 from broker.server.shapes import ShapeError, UnreadableError, http_ask, read_body, text_or_none
+from broker.server.ssh_routes import SshApi
+from broker.server.ssh_shapes import asked
 from broker.steps import Received
 
-BODY_MAX = 1 << 20
 READ_S = 30.0
 WAIT_S = 150.0
 RUNS_PER_ANCHOR = 512
@@ -42,7 +45,7 @@ class Engine(Protocol):
 
     async def perform(self, received: Received) -> JsonObject: ...
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject: ...
-    async def explain(self, caller: Caller, ask: HttpAsk) -> JsonObject: ...
+    async def explain(self, caller: Caller, ask: Asked) -> JsonObject: ...
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None: ...
     def withdraw(self, correlation_id: str) -> bool: ...
 
@@ -96,6 +99,7 @@ class AgentApi:
             web.post("/v1/explain", self.explain),
             web.get("/v1/results/{correlation_id}", self.result),
             web.delete("/v1/results/{correlation_id}", self.cancel),
+            *SshApi(self).routes(),
         ]
 
     async def health(self, _: web.Request) -> web.Response:
@@ -123,66 +127,74 @@ class AgentApi:
         if document.get("tree") is True:
             process = caller.peer.process
             if not may_anchor(process) or not self._sessions.declare_tree(process):
-                raise _Answer(faults.refused(refusals.session_ended()))
+                raise refused(refusals.session_ended())
             caller = self._caller(request)
         if self._vault.state is VaultState.READY and not self._sessions.frozen:
             entered = self._sessions.enter(caller, label=text_or_none(document, "label"))
             if isinstance(entered, Refusal):
-                raise _Answer(faults.refused(entered))
+                raise refused(entered)
         return faults.json_answer(self._about(caller))
 
     async def services(self, request: web.Request) -> web.Response:
         caller = self._caller(request)
         reach: JsonValue = []
         if self._vault.state is VaultState.READY:
-            reach = _reach(could_open(self._policies.current(), caller.agent))
+            reach = by_service(could_open(self._policies.current(), caller.agent))
         return faults.json_answer({"vault": self._vault.state.value, "services": reach})
 
     async def http(self, request: web.Request) -> web.Response:
-        caller = self._caller(request)
-        raw = await self._raw(request)
+        return await self.answer(request, await self.take(request, "http-request", http_ask))
+
+    async def take(self, request: web.Request, schema: str, read: Reader) -> Incoming:
+        """The body of a request for an action."""
+        self._caller(request)
+        return Incoming.of(await self._raw(request), schema, read)
+
+    async def answer(self, request: web.Request, incoming: Incoming) -> web.Response:
+        """Perform it and answer with its envelope."""
+        run, wait_s = self.begin(request, incoming)
+        return faults.envelope_answer(await self.ended(run, wait_s))
+
+    def begin(self, request: web.Request, incoming: Incoming) -> tuple[Run, float]:
+        """Begin the run of an action, and how long its client waits for a human."""
+        caller, document = self._caller(request), incoming.document
         correlation_id = new_correlation_id(self._clock.now_ms())
-        document: JsonObject = {}
-        ask: HttpAsk | Refusal
-        try:
-            document = read_body(raw, "http-request", max_bytes=BODY_MAX)
-            ask = http_ask(document)
-        except UnreadableError as cause:
-            ask = refusals.unreadable(str(cause))
-        except ShapeError as cause:
-            ask = refusals.misshapen(str(cause))
         wait_s = _seconds(document.get("wait_s"), WAIT_S)
         if wait_s == 0 and caller.span is Span.CONNECTION and _one_shot(request):
-            ask = refusals.misshapen(
-                "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
+            incoming = incoming.refused(
+                refusals.misshapen(
+                    "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
+                )
             )
         received = Received(
             correlation_id=correlation_id,
             caller=caller,
-            ask=ask,
-            body_digest="sha256:" + hashlib.sha256(raw).hexdigest(),
+            ask=incoming.ask,
+            body_digest=incoming.body_digest,
             request_id=text_or_none(document, "request_id"),
             says=text_or_none(document, "reason"),
+            frames=incoming.frames,
         )
-        return await self._run(correlation_id, caller, lambda: self._engine.perform(received), wait_s, weight=len(raw))
+        run = self._start(correlation_id, caller, lambda: self._engine.perform(received), weight=incoming.weight)
+        return run, wait_s
+
+    async def ended(self, run: Run, wait_s: float) -> JsonObject:
+        return await self._runs.wait(run, wait_s)
 
     async def reconcile(self, request: web.Request) -> web.Response:
         caller = self._caller(request)
         document = await self._read(request, "reconcile-request")
         target = str(document["correlation_id"])
         correlation_id = new_correlation_id(self._clock.now_ms())
-        return await self._run(
-            correlation_id,
-            caller,
-            lambda: self._engine.reconcile(correlation_id, target, caller),
-            _seconds(document.get("wait_s"), WAIT_S),
-        )
+        run = self._start(correlation_id, caller, lambda: self._engine.reconcile(correlation_id, target, caller))
+        return faults.envelope_answer(await self.ended(run, _seconds(document.get("wait_s"), WAIT_S)))
 
     async def explain(self, request: web.Request) -> web.Response:
         caller = self._caller(request)
         document = await self._read(request, "explain-request")
-        asked = document.get("request")
-        told = await self._engine.explain(caller, http_ask(asked if isinstance(asked, dict) else {}))
+        about = document.get("request")
+        ask = asked(str(document.get("action")), about if isinstance(about, dict) else {})
+        told = await self._engine.explain(caller, ask)
         return faults.json_answer(told)
 
     async def result(self, request: web.Request) -> web.Response:
@@ -192,10 +204,10 @@ class AgentApi:
         if run is not None:
             return faults.envelope_answer(await self._runs.wait(run, _wait_of(request), for_work=False))
         if self._vault.state is not VaultState.READY:
-            raise _Answer(faults.refused(refusals.vault(self._vault.state)))
+            raise refused(refusals.vault(self._vault.state))
         attempt = await self._engine.recorded(correlation_id, caller)
         if attempt is None:
-            raise _Answer(faults.refused(refusals.unknown_result()))
+            raise refused(refusals.unknown_result())
         return faults.envelope_answer(attempt.envelope or reply.crashed(attempt))
 
     async def cancel(self, request: web.Request) -> web.Response:
@@ -206,27 +218,21 @@ class AgentApi:
         caller = self._caller(request)
         run = self._runs.find(request.match_info["correlation_id"], caller.anchor.id)
         if run is None:
-            raise _Answer(faults.refused(refusals.unknown_result()))
+            raise refused(refusals.unknown_result())
         await self._runs.withdrawable(run)
         if run.answer is not None or self._engine.withdraw(run.correlation_id):
             return faults.envelope_answer(await self._runs.wait(run, WAIT_S))
         told = run.pending or faults.still_running(run.correlation_id, SENT_ALREADY)
         return faults.envelope_answer(told)
 
-    async def _run(
-        self,
-        correlation_id: str,
-        caller: Caller,
-        work: Callable[[], Awaitable[JsonObject]],
-        wait_s: float,
-        *,
-        weight: int = 0,
-    ) -> web.Response:
+    def _start(
+        self, correlation_id: str, caller: Caller, work: Callable[[], Awaitable[JsonObject]], *, weight: int = 0
+    ) -> Run:
         program = (caller.program.uid, caller.program.exe_id or caller.program.exe)
         if self._runs.active_of(caller.anchor.id) >= RUNS_PER_ANCHOR or self._floods.turns_away(
             caller.anchor.id, program
         ):
-            raise _Answer(faults.refused(refusals.local_limit()))
+            raise refused(refusals.local_limit())
 
         async def noted() -> JsonObject:
             envelope = await work()
@@ -234,18 +240,17 @@ class AgentApi:
             return envelope
 
         try:
-            run = self._runs.start(correlation_id, caller.anchor.id, noted, weight=weight)
+            return self._runs.start(correlation_id, caller.anchor.id, noted, weight=weight)
         except Overloaded:
-            raise _Answer(faults.refused(refusals.overloaded())) from None
+            raise refused(refusals.overloaded()) from None
         except Stopping:
-            raise _Answer(faults.refused(refusals.shutting_down())) from None
-        return faults.envelope_answer(await self._runs.wait(run, wait_s))
+            raise refused(refusals.shutting_down()) from None
 
     def _connection(self, request: web.Request) -> Connection:
         try:
             return self._connections.of(request)
         except PeerError as cause:
-            raise _Answer(faults.refused(refusals.no_peer(str(cause)))) from None
+            raise refused(refusals.no_peer(str(cause))) from None
 
     def _caller(self, request: web.Request) -> Caller:
         connection, policy = self._connection(request), self._policies.current()
@@ -258,22 +263,22 @@ class AgentApi:
 
     async def _raw(self, request: web.Request) -> bytes:
         if (request.content_length or 0) > BODY_MAX:
-            raise _Answer(faults.refused(refusals.too_large(BODY_MAX)))
+            raise refused(refusals.too_large(BODY_MAX))
         try:
             async with asyncio.timeout(self._read_s):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
-            raise _Answer(faults.refused(refusals.too_large(BODY_MAX))) from None
+            raise refused(refusals.too_large(BODY_MAX)) from None
         except TimeoutError:
-            raise _Answer(faults.refused(refusals.unreadable("it did not arrive in time"))) from None
+            raise refused(refusals.unreadable("it did not arrive in time")) from None
 
     async def _read(self, request: web.Request, name: str) -> JsonObject:
         try:
             return read_body(await self._raw(request), name, max_bytes=BODY_MAX)
         except UnreadableError as cause:
-            raise _Answer(faults.refused(refusals.unreadable(str(cause)))) from None
+            raise refused(refusals.unreadable(str(cause))) from None
         except ShapeError as cause:
-            raise _Answer(faults.refused(refusals.misshapen(str(cause)))) from None
+            raise refused(refusals.misshapen(str(cause))) from None
 
     def _about(self, caller: Caller) -> dict[str, JsonValue]:
         view = self._sessions.find(caller)
@@ -304,14 +309,6 @@ class AgentApi:
         }
 
 
-class _Answer(Exception):  # noqa: N818 - an envelope that ends the handling
-    """Ends a handler with this envelope."""
-
-    def __init__(self, envelope: JsonObject) -> None:
-        super().__init__()
-        self.envelope = envelope
-
-
 @web.middleware
 async def envelopes(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -319,7 +316,7 @@ async def envelopes(
     """Turn every ending of a handler into an answer; what was not foreseen is logged and told as such."""
     try:
         return await handler(request)
-    except _Answer as answer:
+    except Answered as answer:
         return faults.envelope_answer(answer.envelope)
     except (web.HTTPNotFound, web.HTTPMethodNotAllowed):
         return faults.json_answer({"error": f"There is no {request.method} {request.path} here."}, status=404)
@@ -330,25 +327,11 @@ async def envelopes(
         return faults.envelope_answer(faults.refused(refusals.fault()))
 
 
-def _reach(openings: tuple[Opening, ...]) -> list[JsonValue]:
-    """Openings by service: declared operations one by one, ad hoc methods as a list."""
-    services: dict[str, dict[str, list[JsonValue]]] = {}
-    for opening in openings:
-        service = services.setdefault(opening.service, {"operations": [], "ad_hoc": []})
-        if opening.declared is None:
-            service["ad_hoc"].append(opening.method)
-        else:
-            told = opening.to_json()
-            del told["service"]
-            service["operations"].append(told)
-    return [{"service": name, **listed} for name, listed in services.items()]
-
-
 def _wait_of(request: web.Request) -> float:
     try:
         return min(600.0, max(0.0, float(request.query.get("wait_s", "0"))))
     except ValueError:
-        raise _Answer(faults.refused(refusals.misshapen("wait_s: a number of seconds was expected"))) from None
+        raise refused(refusals.misshapen("wait_s: a number of seconds was expected")) from None
 
 
 def _seconds(value: JsonValue, otherwise: float) -> float:

@@ -489,7 +489,9 @@ def test_a_session_request_names_a_label_a_tree_or_an_ancestor() -> None:
 def test_an_explained_request_is_checked_like_a_real_one() -> None:
     assert faults("explain-request", {"action": "http", "request": BY_PATH}) == []
     assert faults("explain-request", {"action": "http", "request": {**BY_PATH, "path": "x"}}) == ["request.path"]
-    assert faults("explain-request", {"action": "ssh", "request": BY_PATH}) == ["action"]
+    assert faults("explain-request", {"action": "ftp", "request": BY_PATH}) == ["action"]
+    assert faults("explain-request", {"action": "ssh", "request": BY_PATH}) != []
+    assert faults("explain-request", {"action": "ssh", "request": {"host": "web-1", "argv": ["uptime"]}}) == []
     assert faults("control-explain-request", {"request": {}, "agent": ""}) == ["agent", "request"]
 
 

@@ -1,11 +1,15 @@
 """Judging an attempt by the channel that it took."""
 
+import hashlib
+from dataclasses import replace
+
 from broker.core.channels import Frozen, Raw
 from broker.core.classify.order import classify, dispatch_event
 from broker.core.classify.ssh import classify_ssh
 from broker.core.events import EventName
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import Classified, RawOutcome
+from broker.core.ssh.answer import with_stream
 from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.outcome import SshFault, SshOutcome
 
@@ -25,8 +29,18 @@ def judged(frozen: Frozen, raw: Raw, *, now_ms: int, prior_doubt: bool) -> Class
     if isinstance(frozen, FrozenRequest) and isinstance(raw, RawOutcome):
         return classify(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt)
     if isinstance(frozen, FrozenSsh) and isinstance(raw, SshOutcome):
-        return classify_ssh(frozen, raw, prior_doubt=prior_doubt)
+        classified = classify_ssh(frozen, raw, prior_doubt=prior_doubt)
+        return _without_file(classified, raw) if frozen.is_look_up else classified
     raise TypeError("an executor's outcome is not of the request's channel")
+
+
+def _without_file(classified: Classified, raw: SshOutcome) -> Classified:
+    """A look at what became of an upload tells the digest of the file, and gives nobody the file."""
+    if classified.ssh is None or raw.transfer is None:
+        return classified
+    told = {"replaced": "no", "size": raw.transfer.size, "sha256": hashlib.sha256(raw.stdout).hexdigest()}
+    whole = told if raw.transfer.complete else {**told, "sha256": None}
+    return replace(classified, ssh={**with_stream(classified.ssh, "stdout", None), "transfer": whole})
 
 
 def event_of(raw: Raw) -> EventName:

@@ -13,8 +13,10 @@ from broker.core.effects import effect_word
 from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS, decide
 from broker.core.policy.model import Allow, Ask, Limits, Operation, Policy, Service
-from broker.core.policy.overview import Subject, relevant, sample_paths, subjects_of
+from broker.core.policy.overview import relevant
 from broker.core.policy.place import Place
+from broker.core.policy.subjects import Subject, Way, sample_ways, shown, subjects_of
+from broker.core.ssh.model import SshOperation
 
 LOOSENS, TIGHTENS, NEW_REACH = "loosens", "tightens", "new_reach"
 _ORDER = (LOOSENS, NEW_REACH, TIGHTENS)
@@ -24,6 +26,7 @@ _WORDS = {
     ApprovalRule.PER_CALL: "ask each",
     ApprovalRule.DENY: "denied",
 }
+_LEADS = {True: "base URL", False: "host"}
 _NO_GRANT = (0, 0, 0, 0, 0, 0)
 _SCOPES = ("operation", "service", "rule")
 
@@ -88,7 +91,7 @@ def _worded(agent: str, subject: Subject, changes: tuple[Change, ...]) -> Iterat
         path = f" {change.subject}" if change.subject else ""
         yield Change(
             direction=change.direction,
-            subject=f"{agent} {effect} {subject.service.name} {subject.name}{path}",
+            subject=f"{agent} {effect} {subject.service.name} {subject.label}{path}",
             was=change.was,
             becomes=change.becomes,
             place=change.place,
@@ -100,7 +103,7 @@ def _subjects(old: Policy, new: Policy) -> Iterator[Subject]:
     seen: dict[tuple[str, str], Subject] = {}
     for policy in (old, new):
         for service in policy.services.values():
-            seen |= {(service.name, subject.name): subject for subject in subjects_of(service)}
+            seen |= {(service.name, subject.label): subject for subject in subjects_of(service)}
     yield from (seen[key] for key in sorted(seen))
 
 
@@ -108,15 +111,15 @@ def _compared(old: Policy, new: Policy, agent: str, subject: Subject) -> Iterato
     """The paths on which the two differ, an equal difference once. `subject` is the path, unless it is any."""
     sides = (_side(old, agent, subject), _side(new, agent, subject))
     told: set[tuple[str, str]] = set()
-    for position, path in enumerate(sample_paths(subject, (*sides[0].policy.rules, *sides[1].policy.rules))):
-        was, becomes = (_stance(side, path) for side in sides)
+    for position, way in enumerate(sample_ways(subject, (*sides[0].policy.rules, *sides[1].policy.rules))):
+        was, becomes = (_stance(side, way) for side in sides)
         same = (was.strictness, was.tightness) == (becomes.strictness, becomes.tightness)
         if same or (was.word, becomes.word) in told:
             continue
         told.add((was.word, becomes.word))
         yield Change(
             direction=LOOSENS if _is_looser(becomes, was) else TIGHTENS,
-            subject=_shown(path) if position else "",
+            subject=shown(subject, way) if position else "",
             was=was.word,
             becomes=becomes.word,
             place=becomes.place or was.place,
@@ -135,7 +138,7 @@ class _Side:
 def _side(policy: Policy, agent: str, subject: Subject) -> _Side:
     service = policy.services.get(subject.service.name)
     subjects = () if service is None else subjects_of(service)
-    own = next((found for found in subjects if found.name == subject.name), None)
+    own = next((found for found in subjects if found.label == subject.label), None)
     known = agent if agent in policy.agents else UNIDENTIFIED
     near = Policy(digest="") if own is None else relevant(policy, known, own)
     return _Side(policy=near, agent=known, own=own)
@@ -147,14 +150,10 @@ def _is_looser(one: _Stance, other: _Stance) -> bool:
     return any(a < b for a, b in zip(one.tightness, other.tightness, strict=True))
 
 
-def _shown(path: tuple[str, ...]) -> str:
-    return "/" + "/".join("*" if segment == "\0" else segment for segment in path)
-
-
-def _stance(side: _Side, path: tuple[str, ...]) -> _Stance:
+def _stance(side: _Side, way: Way) -> _Stance:
     if side.own is None:
         return _denied(None)
-    decision = decide(side.policy, side.own.facts(side.agent, path), side.own.service, is_open=True)
+    decision = decide(side.policy, side.own.facts(side.agent, way), side.own.service, is_open=True)
     place = next((rule.place for rule in side.policy.rules if rule.id in decision.rules), None)
     if isinstance(decision, Allow):
         return _Stance(strictness=0, tightness=_NO_GRANT, word=_WORDS[ApprovalRule.NONE], place=place)
@@ -181,7 +180,7 @@ def _reach(old: Policy, new: Policy) -> Iterator[Change]:
         was = old.services.get(name)
         for word, before, after in (
             ("credential", was and was.credential, service.credential),
-            ("base URL", was and was.base_url, service.base_url),
+            *((_LEADS[service.ssh is None], _place_before(was, place), place) for place in service.places),
         ):
             if after is not None and after != before:
                 yield Change(
@@ -193,25 +192,42 @@ def _reach(old: Policy, new: Policy) -> Iterator[Change]:
                 )
 
 
+def _place_before(was: Service | None, place: str) -> str | None:
+    """The place itself where the service led there before; of an HTTP service the one that it led to."""
+    if was is None or place in was.places:
+        return place if was is not None else None
+    return was.base_url if was.ssh is None else None
+
+
 def _readings(old: Policy, new: Policy) -> Iterator[Change]:
     """Services and operations that are asked for or read in another way than before."""
     for name in sorted(set(old.services) & set(new.services)):
         was, service = old.services[name], new.services[name]
         if (was.tls, dict(was.headers)) != (service.tls, dict(service.headers)):
             yield _reading_change(f"service {name}", "trust in its certificates or fixed headers", service.place)
-        for key in sorted(set(was.operations) & set(service.operations)):
-            if _meaning(was.operations[key], service) != _meaning(service.operations[key], service):
+        if _trust(was) != _trust(service):
+            yield _reading_change(f"service {name}", "what it takes as its hosts' keys, or leaves there", service.place)
+        before, after = _operations(was), _operations(service)
+        for key in sorted(set(before) & set(after)):
+            if _meaning(before[key], service) != _meaning(after[key], service):
                 subject = f"operation {name} {key}"
-                yield _reading_change(
-                    subject, "its request or the reading of its answers", service.operations[key].place
-                )
+                yield _reading_change(subject, "its request or the reading of its answers", after[key].place)
+
+
+def _operations(service: Service) -> Mapping[str, Operation | SshOperation]:
+    return service.operations if service.ssh is None else service.ssh.operations
+
+
+def _trust(service: Service) -> dict[str, object]:
+    hosts = {} if service.ssh is None else service.ssh.hosts
+    return {name: (host.trust, host.jump, host.marker) for name, host in hosts.items()}
 
 
 def _reading_change(subject: str, what: str, place: Place) -> Change:
     return Change(direction=LOOSENS, subject=subject, was=f"{what} as trusted", becomes="changed", place=place)
 
 
-def _meaning(operation: Operation, service: Service) -> dict[str, object]:
+def _meaning(operation: Operation | SshOperation, service: Service) -> dict[str, object]:
     """All of an operation but where it stands."""
     fields: Mapping[str, object] = {name: getattr(operation, name) for name in operation.__dataclass_fields__}
     return {**fields, "place": service.name}

@@ -1,17 +1,15 @@
 """What some rule could open to an agent: the listing behind `doorward services`. Names no rule and no file."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.contract.reasons import ApprovalRule, Effect
 from broker.contract.wire import JsonValue
-from broker.core.effects import effect_of, is_destructive
 from broker.core.policy.evaluate import STRICTNESS, decide
-from broker.core.policy.match import Facts, may_match, meeting_point, pattern_segments
-from broker.core.policy.model import Allow, Ask, Operation, Policy, Rule, Service
+from broker.core.policy.match import may_match
+from broker.core.policy.model import Allow, Ask, Operation, Policy
+from broker.core.policy.subjects import Subject, sample_ways, subjects_of
 from broker.core.policy.template import template_of
-
-ANY_PATH = ("**",)
+from broker.core.ssh.model import SshHost, SshOperation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +24,20 @@ class Opening:
     method: str
     path: str
     declared: Operation | None
+    host: SshHost | None = None
+    command: SshOperation | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
+        if self.command is not None:
+            return {
+                "service": self.service,
+                "operation": self.operation,
+                "effect": self.effect.value,
+                "destructive": self.destructive,
+                "gate": self.gate.value,
+                "command": list(self.command.command),
+                "parameters": list(self.command.required),
+            }
         return {
             "service": self.service,
             "operation": self.operation,
@@ -41,38 +51,6 @@ class Opening:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """Something that can be asked for: a declared operation, or an ad hoc method on any path."""
-
-    service: Service
-    name: str
-    method: str
-    effect: Effect
-    destructive: bool
-    declared: Operation | None
-
-    @property
-    def path(self) -> str:
-        return "/**" if self.declared is None else self.declared.path
-
-    @property
-    def pattern(self) -> tuple[str, ...]:
-        return ANY_PATH if self.declared is None else template_of(self.declared.path).pattern
-
-    def facts(self, agent: str, segments: tuple[str, ...]) -> Facts:
-        return Facts(
-            agent=agent,
-            service=self.service.name,
-            operation=self.name,
-            effect=self.effect,
-            destructive=self.destructive,
-            method=self.method,
-            host=self.service.host,
-            segments=segments,
-        )
-
-
 def could_open(policy: Policy, agent_name: str) -> tuple[Opening, ...]:
     """Everything that a rule could open to the agent, by service and name."""
     openings: list[Opening] = []
@@ -82,36 +60,6 @@ def could_open(policy: Policy, agent_name: str) -> tuple[Opening, ...]:
             if gate is not None:
                 openings.append(_opening(subject, gate))
     return tuple(openings)
-
-
-def subjects_of(service: Service) -> Iterator[Subject]:
-    """The declared operations by name, then the ad hoc methods."""
-    for name in sorted(service.operations):
-        operation = service.operations[name]
-        yield Subject(
-            service=service,
-            name=name,
-            method=operation.method,
-            effect=operation.effect,
-            destructive=operation.destructive,
-            declared=operation,
-        )
-    for method in service.ad_hoc:
-        yield Subject(
-            service=service,
-            name=method,
-            method=method,
-            effect=effect_of(method),
-            destructive=is_destructive(method),
-            declared=None,
-        )
-
-
-def sample_paths(subject: Subject, rules: tuple[Rule, ...]) -> tuple[tuple[str, ...], ...]:
-    """Paths of the subject, one that no pattern names and one for each pattern that it can meet."""
-    patterns = [ANY_PATH, *(pattern_segments(path) for rule in rules for path in rule.paths)]
-    found = (meeting_point(subject.pattern, pattern) for pattern in patterns)
-    return tuple(dict.fromkeys(path for path in found if path is not None))
 
 
 def relevant(policy: Policy, agent: str, subject: Subject) -> Policy:
@@ -127,11 +75,11 @@ def relevant(policy: Policy, agent: str, subject: Subject) -> Policy:
 
 
 def _strictest_gate(policy: Policy, agent: str, subject: Subject) -> ApprovalRule | None:
-    """The strictest gate short of a denial; None where every path is denied."""
+    """The strictest gate short of a denial; None where every way is denied."""
     near = relevant(policy, agent, subject)
     gates: list[ApprovalRule] = []
-    for path in sample_paths(subject, near.rules):
-        decision = decide(near, subject.facts(agent, path), subject.service, is_open=True)
+    for way in sample_ways(subject, near.rules):
+        decision = decide(near, subject.facts(agent, way), subject.service, is_open=True)
         if isinstance(decision, Allow):
             gates.append(ApprovalRule.NONE)
         elif isinstance(decision, Ask):
@@ -149,6 +97,8 @@ def _opening(subject: Subject, gate: ApprovalRule) -> Opening:
         method=subject.method,
         path=subject.path,
         declared=subject.declared,
+        host=subject.host,
+        command=subject.command,
     )
 
 

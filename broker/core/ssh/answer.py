@@ -20,6 +20,12 @@ def ssh_answer(seen: SshOutcome, *, with_streams: bool) -> JsonObject:
         "stderr_bytes": seen.stderr_bytes,
         "marker": None if seen.marker is MarkerState.OFF else seen.marker.value,
     }
+    if seen.transfer is not None:
+        answer["transfer"] = {
+            "replaced": seen.transfer.replaced.value,
+            "size": seen.transfer.size,
+            "sha256": seen.transfer.sha256,
+        }
     if with_streams:
         answer |= spelled("stdout", seen.stdout) | spelled("stderr", seen.stderr)
     return answer

@@ -58,6 +58,7 @@ class SshAsk:
     get: str | None = None
     stdin: bytes = b""
     pty: bool = False
+    takes_large: bool = False  # a file can be handed on in frames, beside the envelope
     deadlines: SshDeadlines = field(default_factory=SshDeadlines)
 
 
@@ -124,12 +125,13 @@ def resolve_look_up(policy: Policy, ask: LookUpAsk) -> FrozenSsh | Invalid:
     return FrozenSsh(
         service=service,
         operation=f"{service.name}.{ask.operation}",
-        declared=service.ssh.operations.get(ask.operation),
+        declared=service.ssh.operations.get(ask.operation) if isinstance(ask.action, LookUp) else None,
         host=host,
         action=ask.action,
         effect=ask.effect,
         is_look_up=True,
         identifies="what became of an earlier action",
+        output_bytes=MAX_TRANSFER_BYTES if isinstance(ask.action, Get) else MAX_STDIN_BYTES,
     )
 
 
@@ -280,7 +282,6 @@ def _put(ask: SshAsk, where: _Where, put: PutAsk) -> FrozenSsh:
         effect=Effect.WRITE,
         targets=(path,),
         identifies=path,
-        output_bytes=MAX_TRANSFER_BYTES,
         deadlines=ask.deadlines,
     )
 
@@ -294,6 +295,6 @@ def _get(ask: SshAsk, where: _Where, path: str) -> FrozenSsh:
         action=Get(path=check_remote_path(path)),
         effect=Effect.READ,
         identifies=path,
-        output_bytes=MAX_TRANSFER_BYTES,
+        output_bytes=MAX_TRANSFER_BYTES if ask.takes_large else MAX_STDIN_BYTES,
         deadlines=ask.deadlines,
     )

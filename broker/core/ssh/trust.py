@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from broker.core.ssh.model import HostKeyMode, SshHost
-from broker.core.ssh.outcome import HostKeySeen
+from broker.core.ssh.outcome import HostKeySeen, StoreSeen
 
 
 class KeyState(StrEnum):
@@ -16,10 +16,11 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKey:
-    """`seen` is the key that was offered at the first contact; before any login."""
+    """Of a host before anybody logs in. `seen` is the key that was offered at the first contact."""
 
     state: KeyState
     seen: HostKeySeen | None = None
+    store: StoreSeen | None = None  # where markers lay when a command was last sent there
 
 
 def declared_key(host: SshHost, accepted: tuple[str, ...]) -> HostKey | None:

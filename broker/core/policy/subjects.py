@@ -1,0 +1,161 @@
+"""What can be asked for under a policy, each with the facts of requests that rules may tell apart.
+
+A way is what rules look at besides names: the segments of a path, or the words of a command. A command with shell
+syntax is a way of its own, for rules take it to the letter.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from broker.contract.reasons import Effect
+from broker.core.effects import effect_of, is_destructive
+from broker.core.policy.match import FRESH, Facts, command_of, meeting_point, pattern_segments
+from broker.core.policy.model import Operation, Rule, Service
+from broker.core.policy.template import template_of
+from broker.core.ssh.commands import Command, tokens_of
+from broker.core.ssh.model import SshHost, SshOperation
+from broker.core.ssh.operation import pattern_of
+
+Way: TypeAlias = tuple[str, ...]
+ANY_PATH = ("**",)
+SHELL = "\1"  # the first word of a way that is a whole command with shell syntax
+_EFFECTS = {"exec": Effect.EXEC, "put": Effect.WRITE, "get": Effect.READ}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Something that can be asked for: a declared operation, an ad hoc method, or an action on one host."""
+
+    service: Service
+    name: str
+    method: str
+    effect: Effect
+    destructive: bool
+    declared: Operation | None
+    host: SshHost | None = None
+    command: SshOperation | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name, with the host where there is one."""
+        return self.name if self.host is None else f"{self.name} on {self.host.name}"
+
+    @property
+    def path(self) -> str:
+        return "/**" if self.declared is None else self.declared.path
+
+    @property
+    def runs(self) -> bool:
+        """Whether its ways are commands."""
+        return self.host is not None and self.name not in {"put", "get"}
+
+    @property
+    def pattern(self) -> Way:
+        if self.command is not None:
+            return pattern_of(self.command)
+        return ANY_PATH if self.declared is None else template_of(self.declared.path).pattern
+
+    def facts(self, agent: str, way: Way) -> Facts:
+        return Facts(
+            agent=agent,
+            service=self.service.name,
+            operation=self.name,
+            effect=self.effect,
+            destructive=self.destructive,
+            method=self.method,
+            host=self.service.host if self.host is None else self.host.name,
+            address="" if self.host is None else self.host.address,
+            user="" if self.host is None else self.host.user,
+            segments=None if self.runs else way,
+            command=_command(way) if self.runs else None,
+        )
+
+
+def subjects_of(service: Service) -> Iterator[Subject]:
+    """The declared operations by name, then what may be asked for without one."""
+    yield from _of_ssh(service) if service.ssh is not None else _of_http(service)
+
+
+def sample_ways(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Way, ...]:
+    """Ways of the subject, one that no pattern names and one for each pattern that it can meet."""
+    patterns: list[Way] = [ANY_PATH]
+    shell: list[Way] = []
+    for rule in rules:
+        if not subject.runs:
+            patterns += [pattern_segments(path) for path in rule.paths]
+            continue
+        for command in rule.commands:
+            if rule.shell and command_of(command.encode("utf-8", "surrogateescape")).words is None:
+                shell += [(SHELL, command)] if subject.command is None else []
+            else:
+                patterns.append(tokens_of(command))
+    if subject.runs and subject.command is None:
+        shell.append((SHELL, FRESH))
+    found = (meeting_point(subject.pattern, pattern) for pattern in patterns)
+    return tuple(dict.fromkeys([*(way for way in found if way is not None), *shell]))
+
+
+def shown(subject: Subject, way: Way) -> str:
+    """A way as it is spelled, `*` for what no rule names."""
+    words = ["*" if part == FRESH else part for part in way]
+    if not subject.runs:
+        return "/" + "/".join(words)
+    return f"the shell text {words[1]}" if way[:1] == (SHELL,) else " ".join(words)
+
+
+def _command(way: Way) -> Command:
+    return Command(text=way[1], words=None) if way[:1] == (SHELL,) else Command(text=" ".join(way), words=way)
+
+
+def _of_http(service: Service) -> Iterator[Subject]:
+    for name in sorted(service.operations):
+        operation = service.operations[name]
+        yield Subject(
+            service=service,
+            name=name,
+            method=operation.method,
+            effect=operation.effect,
+            destructive=operation.destructive,
+            declared=operation,
+        )
+    for method in service.ad_hoc:
+        yield Subject(
+            service=service,
+            name=method,
+            method=method,
+            effect=effect_of(method),
+            destructive=is_destructive(method),
+            declared=None,
+        )
+
+
+def _of_ssh(service: Service) -> Iterator[Subject]:
+    if service.ssh is None:
+        return
+    hosts = [service.ssh.hosts[name] for name in sorted(service.ssh.hosts)]
+    for name in sorted(service.ssh.operations):
+        operation = service.ssh.operations[name]
+        for host in hosts:
+            if not operation.hosts or host.name in operation.hosts:
+                yield Subject(
+                    service=service,
+                    name=name,
+                    method="",
+                    effect=operation.effect,
+                    destructive=operation.destructive,
+                    declared=None,
+                    host=host,
+                    command=operation,
+                )
+    for action in service.ssh.ad_hoc:
+        for host in hosts:
+            yield Subject(
+                service=service,
+                name=action,
+                method="",
+                effect=_EFFECTS[action],
+                destructive=False,
+                declared=None,
+                host=host,
+            )
