@@ -48,8 +48,8 @@ def _zones_of_host(host: str, *, named: bool) -> frozenset[Zone]:
         zone = zone_of(str(literal))
         usable = zone is Zone.PUBLIC or (named and zone is not Zone.NEVER)
         return frozenset({zone}) if usable else frozenset()
-    if not host or host.endswith(".") or _NUMERIC.fullmatch(host.rsplit(".", 1)[-1]):
-        return frozenset()  # a second spelling of a name, or a number that resolvers read as an address
+    if not host or host.endswith(".") or set(host) & set(":%") or _NUMERIC.fullmatch(host.rsplit(".", 1)[-1]):
+        return frozenset()  # a second spelling of a name, or what resolvers read as an address
     if host == "localhost" or host.endswith(".localhost"):
         return frozenset({Zone.LOOPBACK}) if named else frozenset()
     if host.endswith(PRIVATE_SUFFIXES):

@@ -37,10 +37,11 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(slots=True)
 class Far:
-    """The far file system, each question to it with a deadline."""
+    """The far file system, each question to it with a deadline. `made`: a temporary file there is ours."""
 
     sftp: asyncssh.SFTPClient
     attempt: Attempt
+    made: bool = False
 
     async def ask(self, answer: Awaitable[_Answer]) -> _Answer:
         """Raises StoppedError for silence and loss, asyncssh.SFTPError where the far side says no."""
@@ -189,6 +190,7 @@ def _mode(action: Put, old: asyncssh.SFTPAttrs | None) -> int:
 
 async def _write(far: Far, beside: str, content: bytes, *, mode: int, owner: asyncssh.SFTPAttrs | None) -> None:
     file = await far.ask(_opened(far.sftp, beside, FXF_WRITE | FXF_CREAT | FXF_EXCL))
+    far.made = True
     far.attempt.reach(SshPhase.OUTPUT)
     for start in range(0, len(content), SLICE_BYTES):
         await far.ask(file.write(content[start : start + SLICE_BYTES], start))
@@ -229,8 +231,7 @@ async def _replace(far: Far, beside: str, path: str, *, is_new: bool) -> None:
 
 async def _remove(far: Far, beside: str, cause: Exception) -> None:
     """Take the temporary file away, where there is still somebody to ask and it is ours."""
-    is_ours = not isinstance(cause, asyncssh.SFTPFileAlreadyExists)
-    if is_ours and (not isinstance(cause, StoppedError) or cause.fault is SshFault.REMOTE_FILE):
+    if far.made and (not isinstance(cause, StoppedError) or cause.fault is SshFault.REMOTE_FILE):
         with contextlib.suppress(StoppedError, asyncssh.SFTPError):
             await far.ask(far.sftp.remove(beside))
 
