@@ -194,12 +194,18 @@ async def _handshake(
         if connection.refusal is not None:
             raise connection.refusal from None
         if isinstance(cause, Exception) and not isinstance(cause, TimeoutError):
-            raise stopped(cause, attempt.phase) from None
+            raise _broken_off(cause, attempt.phase) from None
         raise
     attempt.host_key = connection.offered
     if hop.login is not None:
         attempt.reach(SshPhase.LOGGED_IN)
     return connection
+
+
+def _broken_off(cause: Exception, phase: SshPhase) -> StoppedError:
+    """What is no fault of the transport here is one of the bytes that came: the library has no type for all of them."""
+    end = stopped(cause, phase)
+    return StoppedError(SshFault.LOST_DURING_LOGIN, end.said) if end.fault is SshFault.INTERNAL else end
 
 
 async def _tunnel(hop: Hop, via: CheckedConnection, connection: CheckedConnection) -> None:
