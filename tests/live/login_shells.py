@@ -37,6 +37,7 @@ class Host:
     sh: Path | None = None  # stands in for /bin/sh
     inside: tuple[str, ...] = ()  # how to get to where it lives
     store: StoreSeen | None = None
+    more: dict[str, str] = field(default_factory=dict)  # of the environment
     home: Path = field(init=False)
     begun: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -46,7 +47,8 @@ class Host:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "PATH": os.environ["PATH"], "SHELL": str(self.shell), "LANG": "C.UTF-8"}
+        usual = {"HOME": str(self.home), "PATH": os.environ["PATH"], "SHELL": str(self.shell), "LANG": "C.UTF-8"}
+        return usual | self.more
 
     def start(self, line: str | bytes, *, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         if self.sh is not None and isinstance(line, str):

@@ -150,3 +150,24 @@ def test_no_process_is_left_behind(tmp_path: Path) -> None:
 
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "start_file", "definition"),
+    [
+        ("bash", ".bashrc", "greet() { echo hello; }"),
+        ("zsh", ".zshenv", "greet() { echo hello; }"),
+        ("tcsh", ".tcshrc", "alias greet echo hello"),
+        ("fish", ".config/fish/config.fish", "function greet; echo hello; end"),
+    ],
+)
+def test_what_start_files_define_is_there_for_the_command(
+    tmp_path: Path, name: str, start_file: str, definition: str
+) -> None:
+    host = Host(root=tmp_path, shell=shell_named(name, tmp_path), more={"SSH_CLIENT": "192.0.2.1 1 22"})
+    place = host.home / start_file
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(definition + "\n")
+
+    assert b"hello\n" == host.run(b"greet").stdout
+    assert b"hello\n" == host.execute(b"greet", OPERATION).stdout

@@ -5,8 +5,9 @@ where it exists. The marker then holds who runs it (process, start time, boot, m
 its exit status after it ended, also by `exec`, `exit`, a trap or a signal (as 128 and the signal's number).
 A preamble on stderr, tagged with a nonce, says that this is what happened; without it nothing is known to have run.
 
-Three things differ from the bare command: functions that the login shell defines for sessions over SSH alone are not
-seen, a death by signal becomes a status, and a detached command has nothing to read.
+Three things differ from the bare command: the login shell reads its start files twice (once for the wrapper, once for
+the command, which so finds what they define), a death by signal becomes a status, and a detached command has nothing
+to read.
 """
 
 import re
