@@ -31,6 +31,7 @@ class OpenedLog:
 
     appender: Appender
     recovered: str | None
+    recovery: Recovery | None = None  # the torn tail that was cut, if any
 
 
 class LockedLog:
@@ -89,7 +90,8 @@ class LockedLog:
         key = _key_of_tail(held, found)
         appender = self._appender(found.end, key, anchored=anchor is not None)
         notes = [unanchored, _cut(found.recovery), None if key is not None else _LOST]
-        return self._begun(appender, notes, lambda: appender.begin(recovery=found.recovery))
+        begun = self._begun(appender, notes, lambda: appender.begin(recovery=found.recovery))
+        return replace(begun, recovery=found.recovery)
 
     def _take_over(self, root: Sign) -> OpenedLog:
         anchor, _ = _anchor(self._paths.anchor)
@@ -99,7 +101,8 @@ class LockedLog:
         notes = ["the log was taken over", _cut(found.recovery)]
         if found.end.offset == 0:
             return self._begun(appender, notes, lambda: appender.begin_file(root=root))
-        return self._begun(appender, notes, lambda: appender.begin(recovery=found.recovery, root=root))
+        begun = self._begun(appender, notes, lambda: appender.begin(recovery=found.recovery, root=root))
+        return replace(begun, recovery=found.recovery)
 
     def _appender(self, end: LogEnd, key: EpochKey | None, *, anchored: bool) -> Appender:
         if not anchored:

@@ -19,7 +19,7 @@ from broker.audit.epoch import MakeSeedHome
 from broker.audit.faults import AuditError, Suspension
 from broker.audit.limits import WriterLimits
 from broker.audit.opening import LockedLog, OpenedLog
-from broker.audit.payload import EndReason
+from broker.audit.payload import EndReason, Recovery
 from broker.audit.pin import AuditPaths
 from broker.audit.seal import MAX_PLAINTEXT_BYTES, EpochReason
 from broker.audit.waiting import Answer, Backlog, Order, Task, groups, settle
@@ -40,6 +40,7 @@ class AuditWriter:
     def __init__(self, log: LockedLog, found: OpenedLog | Suspension, *, disk: Disk, limits: WriterLimits) -> None:
         self.log_id = log.log_id
         self.recovered: str | None = None
+        self.recovery: Recovery | None = None
         self._log = log
         self._disk = disk
         self._limits = limits
@@ -251,7 +252,7 @@ class AuditWriter:
             self._suspended = found
             self._backlog.refuse(AuditError(_in_words(found), verdict=found.verdict))
             return
-        self._appender, self.recovered = found.appender, found.recovered
+        self._appender, self.recovered, self.recovery = found.appender, found.recovered, found.recovery
         self._advance(found.appender)
         self._suspended = None
         self._backlog.refuse(None)

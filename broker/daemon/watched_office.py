@@ -52,8 +52,15 @@ class WatchedOffice(DaemonOffice):
             return
         recovered = str(at.writer.recovered or "")
         await at.record(EventName.DAEMON_STARTED, version=at.version, transient=transient, recovered=recovered)
-        if recovered:
-            self._post(EventName.AUDIT_RECOVERED, note=recovered)
+        if (cut := at.writer.recovery) is not None:
+            self._post(
+                EventName.AUDIT_RECOVERED,
+                segment=cut.segment,
+                offset=cut.offset,
+                bytes=cut.cut_bytes,
+                sha256=cut.sha256.hex(),
+                anchored_seq=cut.anchored_seq,
+            )
         for correlation_id in await asyncio.to_thread(at.ledger.interrupted):
             at.journal.post(
                 AuditEvent(

@@ -82,7 +82,7 @@ def test_a_torn_tail_is_kept_beside_cut_off_and_told(log: SmallLog, leave: Calla
     before = log.segments()[-1].read_bytes()
     append(log, tail)
     with log.writer() as writer:
-        told = writer.recovered
+        told, cut = writer.recovered, writer.recovery
         write_events(writer, 2)
     kept = list(log.directory.glob("*.torn"))
     recovery = next(record for record in records(log) if record.kind == RECOVERY)
@@ -90,6 +90,8 @@ def test_a_torn_tail_is_kept_beside_cut_off_and_told(log: SmallLog, leave: Calla
 
     assert told is not None
     assert str(len(tail)) in told
+    assert cut is not None
+    assert (1, len(before), len(tail)) == (cut.segment, cut.offset, cut.cut_bytes)
     assert [tail] == [path.read_bytes() for path in kept]
     assert before == after[: len(before)]
     assert recovery.offset == len(before)
