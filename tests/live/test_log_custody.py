@@ -15,6 +15,7 @@ from broker.audit.verify import verify
 from broker.client.approver import ApproverKey
 from broker.client.control_answers import part
 from broker.client.faults import Refused
+from broker.server.shapes import check
 from tests.live.house import House, open_house, until
 from tests.live.plain_upstream import Upstream, serving
 
@@ -305,7 +306,9 @@ def test_known_damage_quarantines_no_more_and_further_damage_does(house: House) 
     flip(first, 700)
     house.start()
     quarantined(house, "audit_altered")
+    check(status(house), "status")
     shown = house.human.readopt()
+    check(shown, "quarantine")
     assert ("ALTERED", "00000001.seg") == (shown["found"]["verdict"], shown["found"]["segment"])
     works(house)
     house.stop()

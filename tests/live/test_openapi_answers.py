@@ -274,6 +274,10 @@ def look_while_locked(daemon: Daemon) -> None:
     for path in ("credentials", "operations", "audit/events"):
         daemon.control("GET", f"/v1/{path}", status=401)
     daemon.control("POST", "/v1/unlock", {"kek": 1}, status=422)
+    assert {"state": "locked", "reason": None} == daemon.control("GET", "/v1/vault/quarantine")
+    statement = {"reason": "audit_altered", "verdict": "ALTERED", "seq": 1, "head": "a" * 64}
+    taken = daemon.signed("vault.readopt", statement, kek_b64=base64.b64encode(KEK).decode())
+    daemon.control("POST", "/v1/vault/readopt", taken, status=409)
     with daemon.agent() as agent:
         refused = agent.ask("POST", "/v1/http", {"service": "here", "method": "GET", "path": "/x"})
         assert refused["category"] == "vault_locked"
