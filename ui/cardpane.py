@@ -253,6 +253,8 @@ def _field(prompt: str, text: str, after: str, paper: Paper, width: int, *, most
 def _verb(sight: Sight) -> str:
     if sight.served is not None and sight.served.card.doubts:
         return "send again"
+    if sight.served is not None and sight.served.card.ssh is not None and sight.served.card.ssh.is_first_contact:
+        return "trust it"
     return {"DELETE": "delete", "RUN": "run"}.get(sight.entry.effect, "approve")
 
 
@@ -272,6 +274,9 @@ def _keys(sight: Sight, paper: Paper, width: int) -> Row:
 def _approve_words(card: Card, paper: Paper, room: int) -> str:
     if card.typed_word is None:
         return "Approve once"
+    if card.ssh is not None and card.ssh.is_first_contact:
+        shown = f"Trust key + run (type {paper.foreign(card.typed_word)})"
+        return shown if cells(shown) <= room else "Trust key + run (type it)"
     verb = "Send again" if card.doubts else {"DELETE": "Delete", "RUN": "Run"}.get(card.summary.effect, "Approve")
     words_shown = f"{verb} (type {paper.foreign(card.typed_word)})"
     return words_shown if cells(words_shown) <= room else f"{verb} (type it)"

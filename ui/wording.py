@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from broker.client import card_words as words
+from broker.client import ssh_words
 from broker.client.card import Card
+from broker.client.card_ssh import Ssh
 from broker.client.control import Served
 from broker.contract.neutralise import cells, visible
 from ui.paper import Paper, Role, Row, Span, cut_middle, fit, row, wrap_row
@@ -18,6 +20,7 @@ from ui.served import Waiting
 
 LABEL_WIDTH = 9
 WIDE = 120
+FINGERPRINT_INDENT = 4
 BODY_ROWS = 8
 BODY_ROWS_WIDE = 12
 
@@ -32,6 +35,8 @@ _SECTIONS = {
     "Uses": "uses",
     "Body": "body",
     "What": "summary",
+    "Host key": "ssh",
+    "Command": "ssh",
     "Target": "target",
 }
 
@@ -44,6 +49,7 @@ class Part:
     lines: tuple[Row, ...]
     must: bool = False
     group: int = 0
+    indent: int | None = None  # instead of the label's column: for what may not be folded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +120,8 @@ def parts(served: Served, paper: Paper, width: int, now_ms: int) -> list[Part]:
     out = [*_cut_off(card, paper, width), *_trouble(card, now_ms), _who(served, now_ms, wide=wide)]
     out.append(_part("Why", [words.why(card), *(_ruled(card) if wide else [])], group=2))
     out.append(_part("Uses", [words.uses(card if wide else _unversioned(card))], group=2))
+    if card.ssh is not None:
+        out += _left_there(card.ssh)
     if not card.evidence.needed:
         out.append(_part("Evidence", words.evidence(card), group=2))
     out.append(_body(served, rows=BODY_ROWS_WIDE if wide else BODY_ROWS, width=width - LABEL_WIDTH))
@@ -137,6 +145,9 @@ def laid_out(
         group = block.group
         first = True
         for line in _drawable(block, paper).lines:
+            if block.indent is not None:
+                out.append(Line(row=fit((Span(" " * block.indent), *line), width), must=block.must))
+                continue
             for folded in wrap_row(line, width - LABEL_WIDTH):
                 label = _label(block.label if first else "", changed=first and block.label in changed)
                 out.append(Line(row=fit((*label, *folded), width), must=block.must))
@@ -172,7 +183,10 @@ def _drawable(part: Part, paper: Paper) -> Part:
 def _cut_off(card: Card, paper: Paper, width: int) -> list[Part]:
     """What rows 4 and 5 had to cut is shown whole, and has to be seen."""
     out: list[Part] = []
-    if words.summary_was_cut(card, width):
+    if card.ssh is not None and words.summary_was_cut(card, width):
+        lines = tuple(foreign_row(line) for line in ssh_words.command_lines(card.ssh))
+        out.append(Part(label="Command", lines=lines, must=True))
+    elif words.summary_was_cut(card, width):
         out.append(_part("What", [words.summary(card)], must=True))
     if cells(_target(card, paper)) > width - 2:
         out.append(_part("Target", [words.target(card, whole_url=True)], must=True))
@@ -180,11 +194,27 @@ def _cut_off(card: Card, paper: Paper, width: int) -> list[Part]:
 
 
 def _trouble(card: Card, now_ms: int) -> list[Part]:
-    out: list[Part] = []
+    out: list[Part] = _first_contact(card.ssh) if card.ssh is not None and card.ssh.is_first_contact else []
     if card.evidence.needed:
         out.append(_part("Evidence", words.evidence(card), must=True))
     out += [_part("In doubt", words.earlier(attempt, now_ms), must=True) for attempt in card.doubts]
     return out
+
+
+def _first_contact(ssh: Ssh) -> list[Part]:
+    """The fingerprint stands whole in a row of its own."""
+    print_row = row(ssh_words.fingerprint(ssh))
+    return [
+        _part("Host key", ssh_words.host_key(ssh), must=True),
+        Part(label="", lines=(print_row,), must=True, indent=FINGERPRINT_INDENT),
+        _part("", ssh_words.after_fingerprint(), must=True),
+    ]
+
+
+def _left_there(ssh: Ssh) -> list[Part]:
+    parts = [] if ssh.is_first_contact else [_part("Host key", ssh_words.host_key(ssh), group=2)]
+    leaves = ssh_words.leaves(ssh)
+    return [*parts, _part("Leaves", leaves, group=2)] if leaves else parts
 
 
 def _who(served: Served, now_ms: int, *, wide: bool) -> Part:

@@ -13,19 +13,30 @@ from urllib.parse import urlsplit
 from broker.cli.arguments import Parser, Verbs
 from broker.cli.faults import CliError, UsageError
 from broker.cli.output import number, parts, show, table, text
-from broker.cli.prompts import confirmed, typed_value, value_from_environment, value_from_stdin, word
+from broker.cli.prompts import (
+    confirmed,
+    passphrase,
+    text_of_file,
+    typed_value,
+    value_from_environment,
+    value_from_file,
+    value_from_stdin,
+    word,
+)
 from broker.cli.reach import Desk, desk
 from broker.client.card_words import duration
-from broker.client.handover import credential_value, halves
+from broker.client.handover import credential_value, halves, needs_passphrase
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.secret import Secret
 
-KINDS = ("bearer", "basic", "header")
+KINDS = ("bearer", "basic", "header", "ssh-key", "ssh-password")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _VALUES = """The value is asked for without echo, unless --stdin or --from-env says otherwise.
-For kind basic, --stdin and --from-env take USERNAME:PASSWORD."""
+For kind basic, --stdin and --from-env take USERNAME:PASSWORD.
+For kind ssh-key the value is the private key, by --from-file ID_ED25519; its passphrase is asked for where it has one,
+and not kept. An SSH credential is bound to ssh://user@host:port, as the policy spells the host's address."""
 
 
 def run(noun: str, arguments: list[str]) -> int:
@@ -49,6 +60,9 @@ def add_value_options(parser: Parser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--stdin", action="store_true", help="read the value from standard input")
     source.add_argument("--from-env", metavar="VAR", help="read the value from this variable")
+    source.add_argument("--from-file", metavar="FILE", help="read the value from this file")
+    parser.add_argument("--certificate", metavar="FILE", help="for kind ssh-key: its -cert.pub")
+    parser.add_argument("--key-passphrase-fd", type=int, metavar="N", help="for kind ssh-key: the key's own passphrase")
 
 
 def add(reached: Desk, params: JsonObject, secret: JsonObject) -> dict[str, JsonValue]:
@@ -74,6 +88,8 @@ def given_value(options: Namespace) -> Secret | None:
     """The value that --stdin or --from-env name; None where it is to be asked for. Taken before any child starts."""
     if options.stdin:
         return value_from_stdin()
+    if options.from_file is not None:
+        return value_from_file(options.from_file)
     if options.from_env is not None:
         value = value_from_environment(options.from_env)
         os.environ.pop(options.from_env, None)  # no child of ours inherits it
@@ -81,10 +97,12 @@ def given_value(options: Namespace) -> Secret | None:
     return None
 
 
-def secret_of(kind: str, given: Secret | None, name: str) -> dict[str, JsonValue]:
+def secret_of(kind: str, given: Secret | None, name: str, options: Namespace | None = None) -> dict[str, JsonValue]:
     """The value of a credential of this kind as the contract spells it, asked for where it was not given."""
     if kind == "basic":
         return _basic(given, name)
+    if kind == "ssh_key":
+        return _key(given, name, options)
     return credential_value(kind, given or typed_value(f"Value of {name} (not shown): "))
 
 
@@ -116,18 +134,23 @@ def _verbs(noun: str) -> Verbs:
 def _add(options: Namespace) -> int:
     if (options.kind == "header") != (options.header is not None):
         raise UsageError("--header NAME belongs to --kind header, and is needed there")
+    kind = options.kind.replace("-", "_")
+    if kind != "ssh_key" and (options.certificate is not None or options.key_passphrase_fd is not None):
+        raise UsageError("--certificate and --key-passphrase-fd belong to --kind ssh-key")
+    if kind == "ssh_key" and not (options.stdin or options.from_env or options.from_file):
+        raise UsageError("a private key has lines and is not typed: give it by --from-file FILE or --stdin")
     if options.template is not None and options.kind != "header":
         raise UsageError("--template belongs to --kind header")
     if not _NAME.fullmatch(options.name):
         raise UsageError(f"{options.name!r} is no name: up to 64 of a-z 0-9 . _ - and a letter or digit first")
-    params: dict[str, JsonValue] = {"name": options.name, "kind": options.kind}
+    params: dict[str, JsonValue] = {"name": options.name, "kind": kind}
     if options.header is not None:
         params["header"] = options.header
     if options.template is not None:
         params["template"] = options.template
     with desk(options, transient=True, session=not options.origin, given=given_value) as reached:
         origins = options.origin or _proposed(reached, options)
-        secret = secret_of(options.kind, reached.given, options.name)
+        secret = secret_of(kind, reached.given, options.name, options)
         answer = add(reached, {**params, "origins": origins}, secret)
     places = ", ".join(visible(origin) for origin in origins)
     show(answer, [f"added {visible(options.name)}; it goes to {places} and nowhere else"], as_json=options.json)
@@ -170,7 +193,7 @@ def _list(options: Namespace) -> int:
 
 def _rotate(options: Namespace) -> int:
     with desk(options, transient=True, session=True, given=given_value) as reached:
-        secret = secret_of(_kind(reached, options.name), reached.given, options.name)
+        secret = secret_of(_kind(reached, options.name), reached.given, options.name, options)
         answer = reached.control.rotate_credential(options.name, secret, reached.key)
     show(answer, [f"rotated {visible(options.name)}; grants that used the old value are gone"], as_json=options.json)
     return 0
@@ -178,7 +201,7 @@ def _rotate(options: Namespace) -> int:
 
 def _rebind(options: Namespace) -> int:
     with desk(options, transient=True, session=True, given=given_value) as reached:
-        secret = secret_of(_kind(reached, options.name), reached.given, options.name)
+        secret = secret_of(_kind(reached, options.name), reached.given, options.name, options)
         answer = reached.control.rebind_credential(options.name, options.origin, secret, reached.key)
     places = ", ".join(visible(origin) for origin in options.origin)
     show(answer, [f"{visible(options.name)} goes to {places} and nowhere else"], as_json=options.json)
@@ -199,6 +222,20 @@ def _kind(reached: Desk, name: str) -> str:
         if item.get("name") == name:
             return text(item, "kind")
     raise CliError(f"there is no credential {name!r}; doorward credential list shows what there is", code="unknown")
+
+
+def _key(given: Secret | None, name: str, options: Namespace | None) -> dict[str, JsonValue]:
+    if given is None:
+        raise UsageError("a private key has lines and is not typed: give it by --from-file FILE or --stdin")
+    phrase, certificate = None, None
+    if needs_passphrase(given):
+        descriptor = None if options is None else options.key_passphrase_fd
+        phrase = (
+            typed_value(f"Passphrase of the key {name} (not shown): ") if descriptor is None else passphrase(descriptor)
+        )
+    if options is not None and options.certificate is not None:
+        certificate = text_of_file(options.certificate)
+    return credential_value("ssh_key", given, passphrase=phrase, certificate=certificate)
 
 
 def _basic(given: Secret | None, name: str) -> dict[str, JsonValue]:

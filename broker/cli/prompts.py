@@ -9,6 +9,7 @@ import os
 import sys
 import termios
 import warnings
+from pathlib import Path
 
 from broker.cli.faults import CliError, UsageError
 from broker.client.approver import MAX_PASSPHRASE_BYTES
@@ -57,6 +58,23 @@ def value_from_stdin() -> Secret:
         raise UsageError("--stdin is for a pipe or a file; leave it out to type the value without echo")
     content = sys.stdin.buffer.read(MAX_VALUE_BYTES + 2)
     return _value(content.removesuffix(b"\n").removesuffix(b"\r"))
+
+
+def value_from_file(name: str) -> Secret:
+    """A secret value that lies in a file, such as a private key."""
+    try:
+        with Path(name).open("rb") as file:
+            return _value(file.read(MAX_VALUE_BYTES + 1))
+    except OSError as cause:
+        raise UsageError(f"{name} can't be read: {cause.strerror}") from None
+
+
+def text_of_file(name: str) -> str:
+    """A file that holds no secret, such as a certificate."""
+    try:
+        return Path(name).read_text(encoding="utf-8")[:MAX_VALUE_BYTES]
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"{name} can't be read as text") from None
 
 
 def value_from_environment(variable: str) -> Secret:

@@ -6,6 +6,8 @@ client could not show: what was not drawn must not be signed. Holds foreign text
 
 from dataclasses import dataclass
 
+from broker.client.card_fields import Fields
+from broker.client.card_ssh import Ssh, read_ssh
 from broker.client.faults import Broken
 from broker.contract.wire import JsonObject, JsonValue
 
@@ -140,11 +142,12 @@ class Card:
     request_digest: str
     headers: tuple[tuple[str, str], ...]
     typed_word: str | None
+    ssh: Ssh | None = None  # of a request by SSH
 
 
 def parse_card(value: JsonValue) -> Card:
     """Raises Broken on anything that this client does not know how to show."""
-    top = _Fields(value, "card")
+    top = Fields(value, "card")
     version = top.integer("v")
     if version != VERSION:
         raise Broken(f"the card has version {version}, this client shows version {VERSION}: update doorward")
@@ -169,93 +172,13 @@ def parse_card(value: JsonValue) -> Card:
         request_digest=exact.text("request_digest"),
         headers=_headers(exact),
         typed_word=top.text_or_none("typed_word"),
+        ssh=read_ssh(top.part_or_none("ssh")),
     )
     top.close()
     return card
 
 
-class _Fields:
-    """Typed reading of one object; `close` refuses what nobody read, in it and in its parts."""
-
-    def __init__(self, value: JsonValue, where: str) -> None:
-        if not isinstance(value, dict):
-            raise Broken(f"the daemon's card is not readable: {where} is no object")
-        self._left: dict[str, JsonValue] = dict(value)
-        self._where = where
-        self._parts: list[_Fields] = []
-
-    def _take(self, name: str) -> JsonValue:
-        if name not in self._left:
-            raise Broken(f"the daemon's card is not readable: {self._where}.{name} is missing")
-        return self._left.pop(name)
-
-    def _fault(self, name: str, expected: str) -> Broken:
-        return Broken(f"the daemon's card is not readable: {self._where}.{name} is not {expected}")
-
-    def text(self, name: str) -> str:
-        value = self._take(name)
-        if not isinstance(value, str):
-            raise self._fault(name, "text")
-        return value
-
-    def text_or_none(self, name: str) -> str | None:
-        value = self._take(name)
-        if value is not None and not isinstance(value, str):
-            raise self._fault(name, "text or null")
-        return value
-
-    def integer(self, name: str) -> int:
-        value = self.integer_or_none(name)
-        if value is None:
-            raise self._fault(name, "an integer")
-        return value
-
-    def integer_or_none(self, name: str) -> int | None:
-        value = self._take(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._fault(name, "an integer")
-        return value
-
-    def flag(self, name: str) -> bool:
-        value = self._take(name)
-        if not isinstance(value, bool):
-            raise self._fault(name, "true or false")
-        return value
-
-    def items(self, name: str) -> list[JsonValue]:
-        value = self._take(name)
-        if not isinstance(value, list):
-            raise self._fault(name, "a list")
-        return value
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(item if isinstance(item, str) else self._refuse(name) for item in self.items(name))
-
-    def _refuse(self, name: str) -> str:
-        raise self._fault(name, "a list of texts")
-
-    def part(self, name: str) -> "_Fields":
-        return self._below(self._take(name), name)
-
-    def parts(self, name: str) -> list["_Fields"]:
-        return [self._below(item, name) for item in self.items(name)]
-
-    def _below(self, value: JsonValue, name: str) -> "_Fields":
-        part = _Fields(value, f"{self._where}.{name}")
-        self._parts.append(part)
-        return part
-
-    def close(self) -> None:
-        for part in self._parts:
-            part.close()
-        if self._left:
-            odd = ", ".join(sorted(self._left))
-            raise Broken(f"the card says more than this client can show ({self._where}: {odd}): update doorward")
-
-
-def _summary(part: _Fields) -> Summary:
+def _summary(part: Fields) -> Summary:
     return Summary(
         effect=part.text("effect"),
         service=part.text("service"),
@@ -265,11 +188,11 @@ def _summary(part: _Fields) -> Summary:
     )
 
 
-def _target(part: _Fields) -> Target:
+def _target(part: Fields) -> Target:
     return Target(method=part.text("method"), url=part.text("url"), plain_http=part.flag("plain_http"))
 
 
-def _evidence(part: _Fields) -> EvidenceNeed:
+def _evidence(part: Fields) -> EvidenceNeed:
     items = part.items("items")
     return EvidenceNeed(
         needed=part.flag("needed"),
@@ -278,7 +201,7 @@ def _evidence(part: _Fields) -> EvidenceNeed:
     )
 
 
-def _attempt(part: _Fields) -> EarlierAttempt:
+def _attempt(part: Fields) -> EarlierAttempt:
     return EarlierAttempt(
         correlation_id=part.text("correlation_id"),
         sent_at_ms=part.integer("sent_at_ms"),
@@ -288,11 +211,11 @@ def _attempt(part: _Fields) -> EarlierAttempt:
     )
 
 
-def _link(part: _Fields) -> Link:
+def _link(part: Fields) -> Link:
     return Link(pid=part.integer("pid"), name=part.text("name"), anchors=part.flag("anchors"))
 
 
-def _who(part: _Fields) -> Who:
+def _who(part: Fields) -> Who:
     return Who(
         agent=part.text("agent"),
         identified=part.flag("identified"),
@@ -312,7 +235,7 @@ def _who(part: _Fields) -> Who:
     )
 
 
-def _why(part: _Fields) -> Why:
+def _why(part: Fields) -> Why:
     return Why(
         rule=part.text("rule"),
         reason=part.text("reason"),
@@ -324,11 +247,11 @@ def _why(part: _Fields) -> Why:
     )
 
 
-def _uses(part: _Fields) -> Uses:
+def _uses(part: Fields) -> Uses:
     return Uses(credential=part.text_or_none("credential"), version=part.integer_or_none("version"))
 
 
-def _yes(part: _Fields) -> Yes:
+def _yes(part: Fields) -> Yes:
     offer = part.part("session")
     return Yes(
         once=part.text("once"),
@@ -344,7 +267,7 @@ def _yes(part: _Fields) -> Yes:
     )
 
 
-def _body(part: _Fields) -> Body:
+def _body(part: Fields) -> Body:
     return Body(
         size_bytes=part.integer("bytes"),
         sha256=part.text_or_none("sha256"),
@@ -354,7 +277,7 @@ def _body(part: _Fields) -> Body:
     )
 
 
-def _headers(exact: _Fields) -> tuple[tuple[str, str], ...]:
+def _headers(exact: Fields) -> tuple[tuple[str, str], ...]:
     out: list[tuple[str, str]] = []
     for pair in exact.items("headers"):
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(word, str) for word in pair):

@@ -8,7 +8,9 @@ ours do. Pure but for the local time of day. Asks nothing and decides nothing.
 from collections.abc import Iterable
 
 from broker.client import card_words as words
+from broker.client import ssh_words
 from broker.client.card import Card
+from broker.client.card_ssh import Ssh
 from broker.contract.neutralise import cells, visible
 
 LABEL_COLUMNS = 9
@@ -41,14 +43,27 @@ def _head(card: Card, state: str, expires_at_ms: int, now_ms: int, width: int) -
 
 def _parts(card: Card, card_digest: str, joined: int, now_ms: int) -> Iterable[tuple[str, list[str]]]:
     """Trouble first, then who, why, with what, and the bytes."""
+    if card.ssh is not None:
+        yield from _ssh_parts(card.ssh)
     for attempt in card.doubts:
         yield "In doubt", words.earlier(attempt, now_ms)
     yield "Evidence", words.evidence(card)
     yield "Who", _who(card, joined, now_ms)
     yield "Why", [words.why(card), *words.where_ruled(card), f"policy {visible(card.why.policy)}"]
     yield "Uses", [words.uses(card)]
+    if card.ssh is not None and ssh_words.leaves(card.ssh):
+        yield "Leaves", ssh_words.leaves(card.ssh)
     yield "Body", [words.body(card), *(f"| {line}" for line in words.body_lines(card))]
     yield "Exact", _exact(card, card_digest)
+
+
+def _ssh_parts(ssh: Ssh) -> Iterable[tuple[str, list[str]]]:
+    if ssh_words.was_cut(ssh):
+        yield "Command", [f"| {line}" for line in ssh_words.command_lines(ssh)]
+    key = ssh_words.host_key(ssh)
+    if ssh.is_first_contact:
+        key += [ssh_words.fingerprint(ssh), *ssh_words.after_fingerprint()]
+    yield "Host key", key
 
 
 def _who(card: Card, joined: int, now_ms: int) -> list[str]:

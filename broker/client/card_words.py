@@ -6,10 +6,12 @@ Each function returns finished text: foreign parts neutralised, words of others 
 
 import time
 
+from broker.client import ssh_words
 from broker.client.card import Body, Card, EarlierAttempt, Link
 from broker.contract.neutralise import cells, hidden_count, quoted, visible
 from broker.contract.wire import JsonValue, dump
 
+LONGEST_COMMAND = 1 << 20
 _UNITS = ((86_400_000, 2, "d"), (3_600_000, 1, "h"), (60_000, 1, "min"))
 _EVIDENCE_STATES = {
     "not_needed": "none needed by this rule",
@@ -66,6 +68,9 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 def summary(card: Card, *, columns: int | None = None) -> str:
     """`READ   github issues.list, acme/site`. Longer than `columns`: cut in the middle by an ellipsis."""
     what = card.summary
+    if card.ssh is not None:
+        limit = ssh_words.COMMAND_COLUMNS if columns is not None else LONGEST_COMMAND
+        return ssh_words.summary(card.ssh, what.effect, columns=limit)
     targets = f", {what.targets} targets" if what.targets > 1 else ""
     identifies = f", {visible(what.identifies)}" if what.identifies else ""
     line = f"{visible(what.effect):<6} {visible(what.service)} {visible(what.operation)}{identifies}{targets}"
@@ -85,6 +90,8 @@ def middle_cut(line: str, columns: int) -> str:
 
 def target(card: Card, *, whole_url: bool) -> str:
     """Method and URL as sent. Without `whole_url` a leading https:// is left out; http:// is always written."""
+    if card.ssh is not None:
+        return ssh_words.target(card.ssh)
     url = card.target.url
     if not whole_url:
         url = url.removeprefix("https://")
@@ -93,6 +100,8 @@ def target(card: Card, *, whole_url: bool) -> str:
 
 
 def summary_was_cut(card: Card, columns: int) -> bool:
+    if card.ssh is not None:
+        return ssh_words.was_cut(card.ssh)
     return cells(summary(card)) > columns
 
 
@@ -205,6 +214,8 @@ def where_ruled(card: Card) -> list[str]:
 
 
 def uses(card: Card) -> str:
+    if card.ssh is not None:
+        return ssh_words.uses(card.uses.credential, card.uses.version)
     if card.uses.credential is None:
         return "no credential"
     version = "" if card.uses.version is None else f", version {card.uses.version}"
@@ -236,7 +247,8 @@ def yes_once(card: Card, *, joined_calls: int = 1) -> str:
     sentence = visible(card.yes.once)
     if joined_calls > 1:
         sentence += f" (all {joined_calls} calls get its answer)"
-    if not card.yes.undo and card.summary.effect != "READ":
+    first_contact = card.ssh is not None and card.ssh.is_first_contact  # its sentence says what can go wrong
+    if not card.yes.undo and card.summary.effect != "READ" and not first_contact:
         sentence += ". It can not be undone."
     return sentence
 

@@ -9,22 +9,51 @@ import os
 from broker.contract.wire import JsonValue
 from broker.core.secret import Secret
 
+_OPENSSH = b"openssh-key-v1\0"
+
 
 def key_text(key: Secret) -> str:
     """A key as the control socket and the first start take it: standard base64."""
     return base64.b64encode(key.reveal()).decode("ascii")
 
 
-def credential_value(kind: str, value: Secret, *, username: str | None = None) -> dict[str, JsonValue]:
+def credential_value(
+    kind: str,
+    value: Secret,
+    *,
+    username: str | None = None,
+    passphrase: Secret | None = None,
+    certificate: str | None = None,
+) -> dict[str, JsonValue]:
     """The value of a credential of this kind as the contract spells it. The value is UTF-8."""
     text = value.reveal().decode("utf-8")
     match kind:
+        case "ssh_key":
+            parts: dict[str, JsonValue] = {"private_key": text}
+            if passphrase is not None:
+                parts["passphrase"] = passphrase.reveal().decode("utf-8")
+            return parts if certificate is None else parts | {"certificate": certificate}
+        case "ssh_password":
+            return {"password": text}
         case "bearer":
             return {"token": text}
         case "basic":
             return {"password": text} if username is None else {"username": username, "password": text}
         case _:
             return {"value": text}
+
+
+def needs_passphrase(private_key: Secret) -> bool:
+    """Whether a private key is encrypted, as far as its form tells."""
+    text = private_key.reveal()
+    if b"ENCRYPTED" in text:
+        return True
+    body = text.partition(b"OPENSSH PRIVATE KEY-----")[2].partition(b"-----END")[0]
+    try:
+        content = base64.b64decode(b"".join(body.split())[:64])
+    except ValueError:
+        return False
+    return content.startswith(_OPENSSH) and not content[len(_OPENSSH) + 4 :].startswith(b"none")
 
 
 def halves(value: Secret) -> tuple[str, Secret] | None:
