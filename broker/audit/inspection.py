@@ -90,11 +90,6 @@ class Inspector:
             self._verified = answer.get("verified")
         return inspection_of(answer)
 
-    def forget(self) -> None:
-        """Read everything again the next time."""
-        with self._turn:
-            self._verified = None
-
     def stop(self) -> None:
         """End the inspection that runs, and begin none any more."""
         self._stopped = True
