@@ -1,5 +1,6 @@
 """T26: a walk over the whole graph of endings. Each state of a request has one event, and each request one end."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -9,9 +10,12 @@ import pytest
 from broker.contract.reasons import Category, Retry
 from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
+from broker.core.events import EventName
 from broker.core.outcome import Fault, Phase, RawOutcome
 from broker.core.refusals import Refusal
 from broker.core.resolve import HttpAsk
+from broker.ports import LedgerSealed
+from broker.steps import Received
 from tests.fakes import market
 from tests.fakes.flow import Flow, gist
 
@@ -90,6 +94,58 @@ async def again_in_doubt(flow: Flow) -> JsonObject:
     return await flow.ask_and_answer(market.SEND)
 
 
+def every_card(happening: Happening) -> Walk:
+    return answers(market.CREATE, happening)
+
+
+def joins(happening: Happening, *before: RawOutcome) -> Walk:
+    """Two at one card; what the second one is told."""
+
+    async def walk(flow: Flow) -> JsonObject:
+        flow.executor.answers += before
+        async with flow.asking(market.CREATE) as (card, _), asyncio.TaskGroup() as tasks:
+            received = flow.received(market.CREATE)
+            follower = tasks.create_task(flow.perform(received))
+            await flow.until(lambda: received.correlation_id in flow.runs.runs and _waits(flow, received))
+            flow.desk.settle(card, happening)
+        return follower.result()
+
+    return walk
+
+
+def _waits(flow: Flow, received: Received) -> bool:
+    return flow.runs.runs[received.correlation_id].pending is not None
+
+
+async def repeats_what_runs(flow: Flow) -> JsonObject:
+    """The same request id, while the first is on the wire."""
+    flow.executor.may_answer.clear()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(flow.ask(market.TIP, request_id="r1"))
+        await flow.until(lambda: len(flow.executor.permits) == 1)
+        again = tasks.create_task(flow.ask(market.TIP, request_id="r1"))
+        await flow.until(lambda: len(flow.runs.runs) == 2)
+        flow.executor.may_answer.set()
+    return again.result()
+
+
+async def after_a_crash(flow: Flow) -> JsonObject:
+    """The first died on the wire: the log has its intent, the ledger no outcome, and the id is asked for again."""
+    flow.executor.answers.append(RuntimeError("the daemon dies here"))
+    with pytest.raises(RuntimeError):
+        await flow.ask(market.TIP, request_id="r1")
+    return await flow.ask(market.TIP, request_id="r1")
+
+
+async def sealed_meanwhile(flow: Flow) -> JsonObject:
+    def lock() -> None:
+        flow.vault.lock()
+        raise LedgerSealed
+
+    flow.ledger.meanwhile = lock
+    return await flow.ask(market.TIP)
+
+
 def _break_policy(flow: Flow) -> None:
     flow.policies.policy = replace(market.POLICY, digest=market.OTHER_DIGEST)
 
@@ -130,6 +186,17 @@ WALKS: dict[str, tuple[Walk, str, str]] = {
     "lock at the card": (answers(market.CREATE, Happening.LOCKED), "vault_locked", "locked"),
     "void": (between_yes_and_permit(_break_policy), "approval_timeout", "approval_void"),
     "lock after yes": (between_yes_and_permit(lambda flow: flow.vault.lock()), "vault_locked", "locked"),
+    "frozen at the card": (every_card(Happening.FROZEN), "broker_unavailable", "frozen"),
+    "agent gone at the card": (every_card(Happening.SESSION_ENDED), "session_denied", "session_ended"),
+    "policy changed at the card": (every_card(Happening.POLICY_CHANGED), "approval_timeout", "approval_void"),
+    "credential changed at the card": (every_card(Happening.CREDENTIAL_CHANGED), "approval_timeout", "approval_void"),
+    "joined": (joins(Happening.APPROVED), "success", "ok"),
+    "joined a no": (joins(Happening.DENIED), "call_denied", "declined"),
+    "joined what is lost": (joins(Happening.APPROVED, market.LOST), "outcome_unknown", "connection_lost"),
+    "joined what expired": (joins(Happening.EXPIRED), "approval_timeout", "approval_expired"),
+    "under way already": (repeats_what_runs, "success", "ok"),
+    "after a crash": (after_a_crash, "outcome_unknown", "unrecorded"),
+    "sealed meanwhile": (sealed_meanwhile, "vault_locked", "locked"),
     "read": (asks(market.READ), "success", "ok"),
     "write": (asks(market.TIP), "success", "ok"),
     "yes": (answers(market.CREATE, Happening.APPROVED), "success", "ok"),
@@ -192,6 +259,30 @@ def test_the_walks_cover_every_ending_that_this_ladder_has() -> None:
     }
 
     assert set(Category) - not_yet == {Category(category) for _, category, _ in WALKS.values()}
+
+
+async def test_the_walks_end_a_card_in_every_way_there_is() -> None:
+    ended: set[str] = set()
+    for walk, _, _ in WALKS.values():
+        flow = Flow()
+        await walk(flow)
+        ended |= {
+            str(event.fields["decision"]) for event in flow.audit.events if event.name is EventName.APPROVAL_DECIDED
+        }
+
+    assert {happening.value for happening in Happening} == ended
+
+
+async def test_every_intent_is_followed_by_what_came_of_it_and_every_request_by_one_end() -> None:
+    for name, (walk, _, _) in WALKS.items():
+        flow = Flow()
+        await walk(flow)
+        told = Counter(event.name for event in flow.audit.events)
+        endings = [EventName.REMOTE_ANSWERED, EventName.DEADLINE_EXPIRED, EventName.TRANSPORT_FAILED]
+        assert told[EventName.DISPATCH_STARTED] == sum(told[ending] for ending in endings), name
+        assert told[EventName.ACTION_REQUESTED] == told[EventName.ACTION_RESULT], name
+        assert told[EventName.APPROVAL_REQUESTED] == told[EventName.APPROVAL_DECIDED], name
+        assert len(flow.executor.permits) == told[EventName.DISPATCH_STARTED], name
 
 
 async def test_every_end_says_in_the_log_what_the_agent_was_told() -> None:
