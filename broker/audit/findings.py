@@ -13,6 +13,7 @@ from broker.core.chain import (
     HEADER_BYTES,
     MAX_GROUP_BYTES,
     SEGMENT_FIXED_BYTES,
+    SIGNATURE_BYTES,
     Chain,
     Damage,
     Fault,
@@ -24,6 +25,11 @@ from broker.core.chain import (
 )
 
 _FIRST_BYTES = header_of(RecordType.SEGMENT, epoch=0, seq=0, payload_bytes=SEGMENT_FIXED_BYTES)
+
+_COMMIT_BEGINS = header_of(RecordType.COMMIT, epoch=0, seq=0, payload_bytes=SIGNATURE_BYTES)[:8]
+_BLOCK_BYTES = 512  # reach a disk whole or not at all
+_LEAST_MISSING_BYTES = 3  # a record may begin with two zeros
+_MAY_BE_TORN = frozenset({VerdictName.ALTERED, VerdictName.REORDERED, VerdictName.GAP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,13 @@ def name_entry(found: StartingHead, *, identity: LogIdentity, chain: Chain, numb
 
 def name_stop(walk: Walk, stop: Stop, chain: Chain, file: SegmentFile, known: Knowledge) -> Fate | None:
     """Why the walk stopped where it did; None for a clean end, or a tail that a power cut can leave."""
+    fate = _name(walk, stop, chain, file, known)
+    if fate is not None and fate.verdict in _MAY_BE_TORN and _is_torn_group(stop, chain, file, known):
+        return Fate(verdict=VerdictName.TORN_OR_TAMPERED, note="a write of which a part is missing, or zeros put there")
+    return fate
+
+
+def _name(walk: Walk, stop: Stop, chain: Chain, file: SegmentFile, known: Knowledge) -> Fate | None:
     if stop.damage is not None:
         return _name_damage(walk, stop, stop.damage, chain, known)
     if stop.tail_bytes and _rest_holds(walk, chain.seq + 1):
@@ -115,6 +128,39 @@ def _beyond_anchor(stop: Stop, known: Knowledge) -> bool:
     """All that was acknowledged stands before the damage, and no more follows than one group commit writes."""
     ends_there = known.anchored is not None and known.anchored == known.committed == known.acknowledged
     return ends_there and stop.tail_bytes <= MAX_GROUP_BYTES
+
+
+def _is_torn_group(stop: Stop, chain: Chain, file: SegmentFile, known: Knowledge) -> bool:
+    """Whether a power cut may have left this: a group that nobody vouches for, the log's last, with a block missing."""
+    vouched = known.acknowledged is not None and known.acknowledged >= chain.seq
+    if not known.last or vouched or stop.tail_bytes > MAX_GROUP_BYTES:
+        return False
+    rest = file.read(stop.offset, stop.tail_bytes)
+    header = parse_header(rest)
+    frame_bytes = len(rest) if header is None else min(len(rest), header.record_bytes)
+    return _misses_block(rest, stop.offset, frame_bytes) and not _has_commit_inside(rest)
+
+
+def _misses_block(rest: bytes, offset: int, frame_bytes: int) -> bool:
+    """Whether the record in question has a part in a block of the file that is zeros as far as the group reaches."""
+    start, end = 0, _BLOCK_BYTES - offset % _BLOCK_BYTES
+    while start < frame_bytes:
+        block = rest[start:end]
+        if len(block) >= _LEAST_MISSING_BYTES and not any(block):
+            return True
+        start, end = end, end + _BLOCK_BYTES
+    return False
+
+
+def _has_commit_inside(rest: bytes) -> bool:
+    """Whether a COMMIT stands before the end: then the group is older than the log's last one."""
+    found = rest.find(_COMMIT_BEGINS)
+    while found >= 0:
+        header = parse_header(rest, found)
+        if header is not None and found + header.record_bytes != len(rest):
+            return True
+        found = rest.find(_COMMIT_BEGINS, found + 1)
+    return False
 
 
 def _is_last_frame(walk: Walk, stop: Stop) -> bool:

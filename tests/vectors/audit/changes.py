@@ -70,6 +70,12 @@ def edits(records: list[Raw]) -> Iterator[tuple[str, list[Edit]]]:
         "length that reaches over all that follows",
         [splice(event, event.offset, event.offset + 4, (64 * 4000 + 32).to_bytes(4, "big"))],
     )
+    group = next(record for record in records if record.kind == EVENT and record.seq == last.seq - 1)
+    boundary = (group.offset // 512 + 1) * 512
+    for what, start, end in (("before", group.offset, boundary), ("after", boundary, last.end - 40)):
+        yield f"the last group without what lies {what} a block's end", [splice(last, start, end, bytes(end - start))]
+    epoch = [record for record in records if record.kind == EPOCH][-1]
+    yield "zeros in the place of the last epoch", [splice(epoch, epoch.offset, epoch.end, bytes(epoch.size))]
     yield "length of 0xffffffff", [splice(event, event.offset, event.offset + 4, b"\xff" * 4)]
     yield "first segment removed", [{"op": "remove", "file": "00000001.seg"}]
     yield "middle segment removed", [{"op": "remove", "file": "00000002.seg"}]
