@@ -9,7 +9,7 @@ from dataclasses import replace
 from broker.contract.reasons import ApprovalRule
 from broker.core.channels import Frozen
 from broker.core.identity import Caller
-from broker.core.policy.match import Facts, facts_of, first_mismatch, may_match
+from broker.core.policy.match import Facts, facts_of, first_mismatch
 from broker.core.policy.model import Allow, Ask, Decision, Deny, Limits, Policy, Rule, Service
 from broker.core.ssh.frozen import FrozenSsh
 
@@ -41,7 +41,9 @@ def decide(policy: Policy, facts: Facts, service: Service, *, is_open: bool) -> 
 
 def _unless_denied(policy: Policy, facts: Facts) -> Decision:
     """A look at what became of an earlier action needs no yes of its own: only a rule that denies is in its way."""
-    matching = [rule for rule in policy.rules if rule.approval is ApprovalRule.DENY and may_match(rule, facts)]
+    matching = [
+        rule for rule in policy.rules if rule.approval is ApprovalRule.DENY and first_mismatch(rule, facts) is None
+    ]
     if matching:
         return Deny(code="rule_denied", rules=_ids(matching), place=min(matching, key=lambda rule: rule.id).place)
     return Allow(rules=())

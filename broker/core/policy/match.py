@@ -51,7 +51,7 @@ def _facts_of_ssh(agent: str, frozen: FrozenSsh) -> Facts:
         agent=agent,
         service=frozen.service.name,
         operation=frozen.operation.removeprefix(f"{frozen.service.name}."),
-        effect=frozen.effect,
+        effect=Effect.READ if frozen.is_look_up else frozen.effect,
         destructive=frozen.destructive,
         method="",
         host=frozen.host.name,
