@@ -1,7 +1,7 @@
 """What somebody does to the log's files under a running daemon: it is noticed before a byte is sent, and told right.
 
 Each deed is done to a daemon that serves. The verdict of the verifier is what the files are then; the next daemon says
-what is wrong and opens nothing, until the files are mended as docs/audit.md says.
+what is wrong and opens nothing, until the files are mended as docs/faults.md says.
 """
 
 import os
