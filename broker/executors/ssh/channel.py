@@ -178,7 +178,10 @@ class CommandChannel(SSHClientChannel[bytes]):
         packet.check_end()
 
     async def start(self, events: Events, command: bytes, *, pty: bool, written: Callable[[], None]) -> bool:
-        """Ask for the command; whether the answer was yes. Raises what ended the connection instead."""
+        """Ask for the command; whether the answer was yes. Raises what ended the connection instead.
+
+        The answer is waited for before anything is given to the command: it may be no.
+        """
         self._session = events
         events.connection_made(self)
         if pty and not await self._make_request(b"pty-req", *_terminal()):

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import asyncssh
 from asyncssh.connection import SSHClientConnection, SSHClientConnectionOptions
-from asyncssh.constants import MSG_KEXINIT
-from asyncssh.packet import SSHPacket
+from asyncssh.constants import MSG_IGNORE, MSG_KEXINIT
+from asyncssh.packet import SSHPacket, SSHPacketLogger
 from asyncssh.public_key import (
     CERT_TYPE_HOST,
     SSHLocalKeyPair,
@@ -47,7 +47,7 @@ _VERDICTS: Final = {
 }
 _NEEDED: Final = (
     "_recv_version", "_process_kexinit", "_packet_handlers", "validate_server_host_key", "public_key_auth_requested",
-    "_choose_signature_alg",
+    "_choose_signature_alg", "send_packet", "_send", "_force_close",
 )  # fmt: skip
 
 
@@ -89,6 +89,7 @@ class CheckedConnection(SSHClientConnection):
         super().__init__(loop, options, wait="kex" if known is None else "auth")
         self.refusal = None
         self.offered = None
+        self._unsent: list[bytes] = []
         self._known = known
         self._address = address
         self._reach = reach
@@ -115,6 +116,29 @@ class CheckedConnection(SSHClientConnection):
             raise self._refuse(SshFault.HOST_KEY_WEAK, f"the host has only keys that are not taken: {names}")
         handled: Awaitable[None] = super()._process_kexinit(kind, number, packet)
         return handled
+
+    @override
+    def send_packet(self, pkttype: int, *args: bytes, handler: SSHPacketLogger | None = None) -> None:
+        """Without the empty packet that the library puts before each: it protects CBC, and no such cipher is taken."""
+        if pkttype != MSG_IGNORE:
+            super().send_packet(pkttype, *args, handler=handler)
+
+    @override
+    def _send(self, data: bytes) -> None:
+        """Once for each turn of the event loop: what several commands have to say goes out together."""
+        if not self._unsent:
+            self._loop.call_soon(self._send_all)
+        self._unsent.append(data)
+
+    @override
+    def _force_close(self, exc: Exception | None) -> None:
+        self._send_all()
+        super()._force_close(exc)
+
+    def _send_all(self) -> None:
+        if self._unsent:
+            data, self._unsent = b"".join(self._unsent), []
+            super()._send(data)
 
     @override
     def validate_server_host_key(self, key_data: bytes) -> asyncssh.SSHKey:
