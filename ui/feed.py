@@ -20,6 +20,7 @@ from broker.contract.kdf import STANDARD_FLOOR, KdfError, KdfFloor, KdfParams
 from broker.contract.wire import JsonValue
 from ui import served, served_policy
 from ui.answering import Approve, Deny
+from ui.feed_log import LogFeed
 from ui.messages import (
     Answered,
     ApproverNews,
@@ -31,7 +32,6 @@ from ui.messages import (
     Done,
     DoubtsNews,
     EndSession,
-    EventsNews,
     Freeze,
     Lock,
     Lost,
@@ -43,6 +43,7 @@ from ui.messages import (
     QueueNews,
     ReadBack,
     ReadList,
+    ReadTrail,
     RevokeGrant,
     SessionsNews,
     Settle,
@@ -51,13 +52,14 @@ from ui.messages import (
     Trust,
     TryNow,
     Unlock,
+    Verify,
+    WriteCheckpoint,
 )
 
 TASKS_MOST = 256
-EVENTS_AT_ONCE = 1000
 _WAITS_S = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0)
 
-OneSentence: TypeAlias = Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack
+OneSentence: TypeAlias = Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack | WriteCheckpoint
 """Tasks whose outcome is told in one sentence."""
 
 
@@ -78,16 +80,22 @@ class ControlFeed:
         self._stopping = threading.Event()
         self._hurry = threading.Event()
         self._stream: EventStream | None = None
-        self._last_seq = 0
+        self._log = LogFeed(places, self._pass_on)
 
     def start(self, tell: Callable[[News], object]) -> None:
         self._tell = tell
         for name, work in (("doorward-events", self._listen), ("doorward-tasks", self._work)):
             threading.Thread(target=work, name=name, daemon=True).start()
 
+    def _pass_on(self, news: News) -> None:
+        self._tell(news)  # whoever listens by then
+
     def do(self, task: Task) -> None:
         if isinstance(task, TryNow):
             self._hurry.set()
+            return
+        if isinstance(task, Verify):
+            self._log.verify()
             return
         try:
             self._tasks.put_nowait(task)
@@ -99,6 +107,7 @@ class ControlFeed:
         self._hurry.set()
         if self._stream is not None:
             self._stream.close()
+        self._log.stop()
         with contextlib.suppress(queue.Full):  # the thread is a daemon; it ends with the process
             self._tasks.put_nowait(None)
         self._wipe()
@@ -153,6 +162,7 @@ class ControlFeed:
         except (Refused, Broken, ApproverError) as cause:
             self._key.wipe()
             self._key = None
+            self._log.forget()
             self._tell(ApproverNews(ready=False, problem=str(cause)))
         else:
             self._tell(ApproverNews(ready=True))
@@ -164,6 +174,7 @@ class ControlFeed:
             if status.vault_state != "ready" and self._key is not None:
                 self._key.wipe()
                 self._key = None
+                self._log.forget()
                 self._tell(ApproverNews(ready=False))
             return status
 
@@ -219,8 +230,11 @@ class ControlFeed:
                 self._unlock(client, Secret(passphrase))
             case ReadList(screen=screen):
                 self._read(client, screen)
-            case TryNow():
-                self._hurry.set()
+            case ReadTrail(correlation_id=correlation_id):
+                if self._key is not None:
+                    self._log.trail(client, correlation_id)
+            case TryNow() | Verify():
+                self.do(task)
             case _:
                 self._tell(Done(task=task, words=self._act(client, task)))
 
@@ -250,6 +264,8 @@ class ControlFeed:
             case Settle(correlation_id=correlation_id, outcome=outcome, reason=reason):
                 client.settle(correlation_id, outcome, reason, self._held_key())
                 return "settled by your word"
+            case WriteCheckpoint():
+                return self._log.checkpoint(client)
             case ReadBack(correlation_id=correlation_id):
                 return _read_back_words(client.reconcile(correlation_id))
 
@@ -297,10 +313,13 @@ class ControlFeed:
                 self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
             case "Sessions":
                 self._tell_sessions(client)
+                if self._key is not None:
+                    self._log.past(client)
             case "Policy":
                 self._tell(PolicyNews(facts=served_policy.policy(client.policy(), client.policy_pending())))
             case "Audit":
                 self._tell(StatusNews(status=self._status(client)))
+                self._log.facts()
             case _ if self._key is not None:
                 self._read_sealed(client, screen)
             case _:
@@ -313,10 +332,7 @@ class ControlFeed:
             case "In doubt":
                 self._tell(DoubtsNews(doubts=served.operations({"operations": client.operations(state="in_doubt")})))
             case "Activity":
-                answer = client.audit_events(after_seq=self._last_seq, limit=EVENTS_AT_ONCE)
-                events = served.events(answer)
-                self._last_seq = events[-1].seq if events else self._last_seq
-                self._tell(EventsNews(events=events, head=served.Fields(answer).number("head")))
+                self._log.activity(client)
             case _:
                 pass
 

@@ -20,12 +20,30 @@ _CARD = (
 )
 _LEFT: dict[str, tuple[str, ...]] = {
     "Approvals": ("THIS CARD", *_CARD),
-    "Activity": ("THIS LIST", "f  follow the newest", "/  filter", "", "", "", "", ""),
-    "Sessions": ("THIS LIST", "R  revoke or end, then y", "M  mute, then y", "u  unmute, signed", "", "", "", ""),
+    "Activity": (
+        "THIS LIST",
+        "f  follow the newest",
+        "/  filter",
+        "Enter  all events of a row",
+        "Esc  back",
+        "",
+        "",
+        "",
+    ),
+    "Sessions": (
+        "THIS LIST",
+        "Space  fold a session's lines",
+        "R  revoke or end, then y",
+        "M  mute, then y",
+        "u  unmute, signed",
+        "/  filter",
+        "",
+        "",
+    ),
     "In doubt": ("THIS LIST", "r  read back", "t  settle by hand, signed", "", "", "", "", ""),
     "Vault": ("THIS LIST", "u  unlock", "/  filter", "", "", "", "", ""),
     "Policy": ("THIS CHANGE", "t  trust it: typed, signed", "PgDn  see the rest", "", "", "", "", ""),
-    "Audit": ("THIS LOG", "nothing to press here yet", "", "", "", "", "", ""),
+    "Audit": ("THIS LOG", "v  verify it whole, again", "w  write a checkpoint, then y", "", "", "", "", ""),
 }
 _SIGNS = (
     "",

@@ -12,6 +12,7 @@ from typing_extensions import override
 from broker.client.control import Served
 from ui.answering import Answer
 from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionRow, Status, Waiting
+from ui.served_log import ActivityRow, Checkpoint, LogFacts, PastSession, SaidVerdict
 from ui.served_policy import PolicyFacts
 
 # Tasks: what a screen asks the feed to do.
@@ -94,13 +95,30 @@ class ReadList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTrail:
+    """Ask for all events of one request."""
+
+    correlation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """Have the whole log checked by a program of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteCheckpoint:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TryNow:
     """The human does not want to wait for the next try to connect."""
 
 
 Task: TypeAlias = (
     OpenCard | Decide | Unlock | Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack
-    | ReadList | TryNow
+    | ReadList | ReadTrail | Verify | WriteCheckpoint | TryNow
 )  # fmt: skip
 
 
@@ -201,14 +219,45 @@ class DoubtsNews:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventsNews:
+class ActivityNews:
+    """Rows that are new or have changed; `anew` says that what was known before is dropped."""
+
+    rows: tuple[ActivityRow, ...]
+    anew: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastNews:
+    sessions: tuple[PastSession, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrailNews:
+    correlation_id: str
     events: tuple[EventRow, ...]
-    head: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictNews:
+    """None while the verifier runs."""
+
+    verdict: SaidVerdict | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointNews:
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFactsNews:
+    facts: LogFacts
 
 
 News: TypeAlias = (
     Connected | Lost | StatusNews | QueueNews | CardNews | CardFault | Answered | NotDone | Done | ApproverNews
-    | SessionsNews | CredentialsNews | PolicyNews | DoubtsNews | EventsNews
+    | SessionsNews | CredentialsNews | PolicyNews | DoubtsNews | ActivityNews
+    | PastNews | TrailNews | VerdictNews | CheckpointNews | LogFactsNews
 )  # fmt: skip
 
 

@@ -4,27 +4,34 @@ from dataclasses import dataclass, field, replace
 
 from broker.client.control import Served
 from ui.messages import (
+    ActivityNews,
     Answered,
     ApproverNews,
     CardFault,
     CardNews,
+    CheckpointNews,
     Connected,
     CredentialsNews,
     Done,
     DoubtsNews,
-    EventsNews,
+    LogFactsNews,
     Lost,
     News,
     NotDone,
+    PastNews,
     PolicyNews,
     QueueNews,
     SessionsNews,
     StatusNews,
+    TrailNews,
+    VerdictNews,
 )
-from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionRow, Status, Waiting
+from ui.served import CredentialRow, DoubtRow, GrantRow, SessionRow, Status, Waiting
+from ui.served_log import ActivityRow, Checkpoint, LogFacts, PastSession, SaidVerdict
 from ui.served_policy import PolicyFacts
 
-EVENTS_KEPT = 10_000
+ROWS_KEPT = 10_000
+CHECKPOINTS_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +52,13 @@ class World:
     credentials: tuple[CredentialRow, ...] | None = None
     policy: PolicyFacts | None = None
     doubts: tuple[DoubtRow, ...] | None = None
-    events: tuple[EventRow, ...] | None = None
-    head: int = 0
+    activity: tuple[ActivityRow, ...] | None = None  # the one that began last first
+    trail: TrailNews | None = None
+    past: tuple[PastSession, ...] = ()
+    verdict: SaidVerdict | None = None
+    verifying: bool = False
+    checkpoints: tuple[Checkpoint, ...] = ()  # written at this window's wish, the newest first
+    log_facts: LogFacts | None = None
 
     @property
     def pending(self) -> tuple[Waiting, ...]:
@@ -83,8 +95,10 @@ def fold(world: World, news: News, now_ms: int) -> World:
             return replace(world, notice=problem)
         case Done(words=words):
             return replace(world, notice=words)
-        case ApproverNews(ready=ready):
-            return replace(world, approver=ready)
+        case ApproverNews(ready=True):
+            return replace(world, approver=True)
+        case ApproverNews():  # what is sealed goes with the key that opened it
+            return replace(world, approver=False, activity=None, trail=None, past=(), credentials=None, doubts=None)
         case SessionsNews(sessions=sessions, grants=grants):
             return replace(world, sessions=sessions, grants=grants)
         case CredentialsNews(credentials=credentials):
@@ -93,8 +107,18 @@ def fold(world: World, news: News, now_ms: int) -> World:
             return replace(world, policy=facts)
         case DoubtsNews(doubts=doubts):
             return replace(world, doubts=doubts)
-        case EventsNews(events=events, head=head):
-            return replace(world, events=_joined(world.events or (), events), head=head)
+        case ActivityNews(rows=rows, anew=anew):
+            return replace(world, activity=_joined(() if anew else world.activity or (), rows))
+        case TrailNews():
+            return replace(world, trail=news)
+        case PastNews(sessions=past):
+            return replace(world, past=past)
+        case VerdictNews(verdict=verdict):
+            return replace(world, verdict=verdict or world.verdict, verifying=verdict is None)
+        case CheckpointNews(checkpoint=checkpoint):
+            return replace(world, checkpoints=(checkpoint, *world.checkpoints)[:CHECKPOINTS_KEPT])
+        case LogFactsNews(facts=log_facts):
+            return replace(world, log_facts=log_facts)
 
 
 def _merged(world: World, fresh: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
@@ -112,9 +136,15 @@ def _settled(waiting: tuple[Waiting, ...], approval_id: str, state: str) -> tupl
     return tuple(replace(entry, state=state) if entry.id == approval_id else entry for entry in waiting)
 
 
-def _joined(known: tuple[EventRow, ...], fresh: tuple[EventRow, ...]) -> tuple[EventRow, ...]:
-    last = known[-1].seq if known else -1
-    return (*known, *(event for event in fresh if event.seq > last))[-EVENTS_KEPT:]
+def _joined(known: tuple[ActivityRow, ...], fresh: tuple[ActivityRow, ...]) -> tuple[ActivityRow, ...]:
+    """Newest first; a row that is told again takes the place of what was known of it."""
+    if not known or not fresh or fresh[0].seq < known[-1].seq:
+        return (*known, *fresh)[:ROWS_KEPT]
+    new = {row.id: row for row in fresh}
+    kept = [new.pop(row.id, row) for row in known]
+    if not new:
+        return tuple(kept)
+    return tuple(sorted([*new.values(), *kept], key=lambda row: -row.seq)[:ROWS_KEPT])
 
 
 def swept(world: World, keep: str | None) -> World:

@@ -129,16 +129,14 @@ class AuditReading:
         return {"events": page.items, "next_seq": page.next_seq, "head": head}
 
     async def activity(self, query: AuditQuery) -> JsonObject:
+        head = self._head()  # likewise
         page, from_seq, rebuilt = await self._ask(lambda held: _activity(held, query))
-        return {"rows": page.items, "next_seq": page.next_seq, **self._told(from_seq, rebuilt=rebuilt)}
+        return {"rows": page.items, "next_seq": page.next_seq, **_told(from_seq, head, rebuilt=rebuilt)}
 
     async def sessions(self, query: AuditQuery) -> JsonObject:
-        found, from_seq, rebuilt = await self._ask(lambda held: _sessions(held, query))
-        return {"sessions": found, **self._told(from_seq, rebuilt=rebuilt)}
-
-    def _told(self, from_seq: int, *, rebuilt: bool) -> dict[str, JsonValue]:
         head = self._head()
-        return {"from_seq": min(from_seq, head + 1), "rebuilt": rebuilt, "head": head}
+        found, from_seq, rebuilt = await self._ask(lambda held: _sessions(held, query))
+        return {"sessions": found, **_told(from_seq, head, rebuilt=rebuilt)}
 
     async def _ask(self, question: Callable[[_Open], T]) -> T:
         held = self._open
@@ -178,6 +176,10 @@ class AuditReading:
                     await loop.run_in_executor(self._thread, held.catch_up)
         except AuditError as cause:
             LOG.warning("the audit log can't be read", extra={"why": str(cause)})
+
+
+def _told(from_seq: int, head: int, *, rebuilt: bool) -> dict[str, JsonValue]:
+    return {"from_seq": min(from_seq, head + 1), "rebuilt": rebuilt, "head": head}
 
 
 def _events(held: _Open, query: AuditQuery) -> Page:

@@ -10,9 +10,19 @@ from broker.contract.neutralise import cells
 from tests.fakes.cards import NOW_MS, sample
 from tests.ui.cards import expiring
 from tests.ui.scenes import Scene
-from ui.messages import DoubtsNews, EventsNews, PolicyNews, SessionsNews
+from ui.messages import (
+    ActivityNews,
+    CheckpointNews,
+    DoubtsNews,
+    PastNews,
+    PolicyNews,
+    SessionsNews,
+    TrailNews,
+    VerdictNews,
+)
 from ui.paper import Role, text_of
 from ui.served import DoubtRow, EventRow, GrantRow, SessionRow
+from ui.served_log import ActivityRow, Checkpoint, PastSession, SaidVerdict
 from ui.served_policy import ChangeRow, FaultRow, PolicyFacts
 
 HOSTILE = [
@@ -162,12 +172,43 @@ def test_lists_draw_nothing_raw(text: str) -> None:
                          read_back=text, change_key=text),
             )
         ),
-        EventsNews(
-            events=(
-                EventRow(seq=1, name=text, at_ms=NOW_MS, correlation_id=text, session_id=text, fields={"reason": text}),
+        ActivityNews(
+            anew=True,
+            rows=(
+                ActivityRow(id=text, seq=9, last_seq=9, event="action.requested", state=text, at_ms=NOW_MS, agent=text,
+                            session_id=text, effect=text, operation=text, target=text, rules=(text,), decision="deny",
+                            reason=text, category="call_denied", code=text, retry=text, remote_effect=text),
+                ActivityRow(id="b", seq=8, last_seq=8, event="action.requested", state="ended", at_ms=NOW_MS,
+                            agent=text, category=text, code=text, status=5, remote_effect=text),
+                *(
+                    ActivityRow(id=f"seq-{at}", seq=at, last_seq=at, event=event, state="ended", at_ms=NOW_MS, of=text,
+                                fields=dict.fromkeys(("rule", "agent", "code", "route", "why", "unreadable"), text))
+                    for at, event in enumerate((text, "grant.made", "control.refused", "unreadable", "flood.summary"))
+                ),
             ),
-            head=1,
         ),
+        TrailNews(
+            correlation_id=text,
+            events=tuple(
+                EventRow(seq=at, name=name, at_ms=NOW_MS, correlation_id=text, session_id=text, fields={
+                    **dict.fromkeys(("agent", "decision", "approval_id", "code", "credential", "phase", "fault"), text),
+                    "reason": text, "rules": [text], "category": text, "request": {"method": text, "url": text},
+                })
+                for at, name in enumerate((text, "action.requested", "policy.decided", "approval.decided",
+                                           "dispatch.started", "transport.failed", "action.result"))
+            ),
+        ),
+        PastNews(
+            sessions=(
+                PastSession(id=text, agent=text, pid=1, opened_at_ms=None, ended_at_ms=NOW_MS, why=text, requests=1,
+                            denied=1, open=0, waiting=0, effects=((text, 1),), last_denial=(NOW_MS, text)),
+            )
+        ),
+        VerdictNews(
+            verdict=SaidVerdict(verdict=text, rung=text, note=text, records=1, segment=text, offset=1, seq=1,
+                                proven_to=None, at_ms=NOW_MS, took_s=0.1)
+        ),
+        CheckpointNews(checkpoint=Checkpoint(at_ms=NOW_MS, note=text, size=1, countersigned=False)),
         PolicyNews(
             facts=PolicyFacts(
                 digest="sha256:00", counter=1, files=(text,), rules=1, services=((text, text, text, False),),
@@ -176,10 +217,14 @@ def test_lists_draw_nothing_raw(text: str) -> None:
             )
         ),
     )  # fmt: skip
-    for screen in ("2", "3", "4", "6", "1"):
+    for screen in ("2", "3", "4", "6", "7", "1"):
         assert_harmless(scene.press(screen))
-        if screen == "3":
-            assert_harmless(scene.press("j"))
+        if screen in {"2", "3"}:
+            for _ in range(7):
+                assert_harmless(scene.press("j"))
+        if screen == "2":
+            assert_harmless(scene.press("g", "enter"))
+            scene.press("escape")
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)

@@ -71,6 +71,7 @@ class ControlServer:
         self.lists: dict[str, list[dict[str, Any]]] = {name: [] for name in ("sessions", "grants", "credentials")}
         self.doubts: list[dict[str, Any]] = []
         self.audit: list[dict[str, Any]] = []
+        self.activity: list[dict[str, Any]] = []
         self.decisions: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self._nonces: set[str] = set()
@@ -150,7 +151,17 @@ class ControlServer:
             "POST /v1/policy/trust": self._trust,
             "GET /v1/credentials": lambda _: self._sealed({"credentials": self.lists["credentials"]}),
             "GET /v1/operations": lambda _: self._sealed({"operations": self.doubts}),
-            "GET /v1/audit/events": lambda _: self._sealed({"events": self.audit, "head": len(self.audit)}),
+            "GET /v1/audit/events": lambda _: self._sealed({"events": self.audit, "next_seq": None, "head": 9}),
+            "GET /v1/audit/activity": lambda _: self._sealed(
+                {"rows": self.activity, "next_seq": None, "from_seq": 0, "rebuilt": True, "head": 9}
+            ),
+            "GET /v1/audit/sessions": lambda _: self._sealed(
+                {"sessions": [], "from_seq": 0, "rebuilt": True, "head": 9}
+            ),
+            "POST /v1/audit/checkpoint": lambda _: (
+                200,
+                {"note": "doorward/5c1d\n7\ncm9vdA==\n\n- e c2ln\n", "size": 7, "countersigned": True},
+            ),
         }
 
     def _prefixed(self, method: str, path: str) -> Callable[[dict[str, Any]], Reply]:

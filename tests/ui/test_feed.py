@@ -12,6 +12,7 @@ from tests.fakes.control_server import ControlServer
 from tests.ui.ears import Ear
 from ui.answering import Approve, Deny
 from ui.messages import (
+    ActivityNews,
     Answered,
     ApproverNews,
     CardFault,
@@ -22,7 +23,6 @@ from ui.messages import (
     Done,
     DoubtsNews,
     EndSession,
-    EventsNews,
     Freeze,
     Lock,
     Lost,
@@ -208,13 +208,13 @@ def test_lists_are_read_for_their_screens(server: ControlServer, ear: Ear) -> No
         {"name": "github", "kind": "bearer", "origins": ["https://api.github.com"], "version": 3}
     ]
     server.doubts = [{"correlation_id": "op_1", "sent_at_ms": 1, "operation": "deploy.run", "read_back": None}]
-    server.audit = [{"seq": 1, "event": "action.result", "at_ms": 5, "fields": {"category": "success"}}]
+    server.activity = [{"id": "op_1", "seq": 1, "last_seq": 4, "event": "action.requested", "category": "success"}]
     server.pending_policy = True
     ear.unlocked()
 
     assert "github" == ear.ask(ReadList(screen="Vault"), CredentialsNews).credentials[0].name
     assert "op_1" == ear.ask(ReadList(screen="In doubt"), DoubtsNews).doubts[0].correlation_id
-    assert "action.result" == ear.ask(ReadList(screen="Activity"), EventsNews).events[0].name
+    assert "success" == ear.ask(ReadList(screen="Activity"), ActivityNews).rows[0].category
     facts = ear.ask(ReadList(screen="Policy"), PolicyNews).facts
     assert (True, 2, 18) == (facts.waits, len(facts.changes), facts.pending_counter)
     assert 4211 == ear.ask(ReadList(screen="Audit"), StatusNews).status.audit_seq

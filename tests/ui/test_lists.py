@@ -8,7 +8,6 @@ from ui.messages import (
     CredentialsNews,
     DoubtsNews,
     EndSession,
-    EventsNews,
     Mute,
     PolicyNews,
     ReadBack,
@@ -17,7 +16,7 @@ from ui.messages import (
     Settle,
     Trust,
 )
-from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionRow, Status
+from ui.served import CredentialRow, DoubtRow, GrantRow, SessionRow, Status
 from ui.served_policy import ChangeRow, FaultRow, PolicyFacts
 
 SESSION = SessionRow(
@@ -99,12 +98,6 @@ def policy_scene(facts: PolicyFacts) -> Scene:
     scene = Scene().connect(status=replace(READY, policy_pending=facts.waits)).press("6")
     scene.feed.tell(PolicyNews(facts=facts))
     return scene.drawn()
-
-
-def event(seq: int, name: str = "action.result", **fields: str) -> EventRow:
-    return EventRow(
-        seq=seq, name=name, at_ms=NOW_MS + seq, correlation_id=f"op_{seq}", session_id="se_1", fields=fields
-    )
 
 
 def test_sessions_stand_with_their_grants_below_them() -> None:
@@ -228,44 +221,11 @@ def test_edited_files_with_faults_can_not_be_trusted() -> None:
     assert any("! FAULT github.toml:3 rules[0].when: unknown key" in line for line in scene.rows())
 
 
-def test_activity_follows_the_newest_until_the_human_scrolls() -> None:
-    scene = Scene().connect().press("2")
-    scene.feed.tell(EventsNews(events=tuple(event(at) for at in range(100)), head=100))
-    assert "following, 100 of 100" in scene.drawn().rows()[2]
-    assert any(line.startswith("▌") and " 99  action.result" in line for line in scene.rows())
-
-    scene.press("k")
-    scene.feed.tell(EventsNews(events=(event(100),), head=101))
-    assert "f follows" in scene.drawn().rows()[2]
-    assert any(line.startswith("▌") and " 98  action.result" in line for line in scene.rows())
-
-
-def test_activity_can_be_filtered_and_the_filter_pasted() -> None:
-    scene = Scene().connect().press("2")
-    scene.feed.tell(
-        EventsNews(events=(event(1, operation="github.issues.list"), event(2, operation="deploy.run")), head=2)
-    )
-    scene.drawn().press("slash")
-    scene.window.paste("deploy\n")
-    rows = scene.press("enter").rows()
-
-    assert "/ deploy" in rows[2]
-    assert not any("github.issues.list" in line for line in rows)
-
-
 def test_keys_of_a_filter_are_text() -> None:
     scene = Scene().connect().press("2", "slash", "q", "F", "1")
 
     assert 2 == scene.window.current
     assert "/ qF1" in scene.rows()[2]
-
-
-def test_ten_thousand_events_are_kept_and_drawn_by_the_screenful() -> None:
-    scene = Scene().connect().press("2")
-    scene.feed.tell(EventsNews(events=tuple(event(at) for at in range(12_000)), head=12_000))
-
-    assert 10_000 == len(scene.window.world.events or ())
-    assert 24 == len(scene.drawn().rows())
 
 
 VERIFIED = replace(READY, audit_verdict="OK", audit_rung="vault", audit_verified_at_ms=NOW_MS)
@@ -287,7 +247,7 @@ def test_the_audit_screen_and_the_header_show_the_daemons_verdict(status: Status
     rows = Scene(width=120).connect(status=status).press("7").rows()
     text = " ".join(rows)
 
-    assert "4,211 records" in text
+    assert "4,212 records" in text
     assert words in text
     assert lamp in rows[0]
     assert all(warning in text for warning in status.warnings)
