@@ -341,6 +341,7 @@ def close_and_stop(daemon: Daemon) -> None:
     daemon.control("POST", "/v1/operations/{id}/settle", settle, id=OP, status=404)
     daemon.control("POST", "/v1/operations/{id}/reconcile", {}, id=OP)
     assert daemon.control("GET", "/v1/audit/events?limit=1000")["events"]
+    assert daemon.control("POST", "/v1/audit/checkpoint", {})["countersigned"]
     daemon.control("POST", "/v1/freeze", {})
     daemon.control("POST", "/v1/thaw", daemon.signed("thaw", {}))
     assert daemon.control("POST", "/v1/lock", {})["state"] == "locked"
