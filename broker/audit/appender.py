@@ -280,6 +280,7 @@ class Appender:
         """The one place where bytes reach the log."""
         content = group.close(key.sign)
         segment = self._segment
+        segment.still_ours()  # nothing is written behind what somebody else did
         write_fully(segment.descriptor, content, self._disk)
         self._disk.sync(segment.descriptor)
         segment.offset += len(content)

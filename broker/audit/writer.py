@@ -262,6 +262,8 @@ class AuditWriter:
 
     def _poison_with(self, fault: OSError) -> None:
         reason = fault.strerror or str(fault)
+        if fault.filename is not None:
+            reason = f"{fault.filename}: {reason}"
         self._poison = f"the audit log can't be written ({reason}); see to the disk, then start the daemon again"
         self._backlog.refuse(AuditError(self._poison))
         if self._appender is not None:
