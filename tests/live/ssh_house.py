@@ -1,6 +1,5 @@
 """A real daemon and real sshd together: a policy over the lab's servers, a key in the vault, an agent, a human."""
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -125,34 +124,41 @@ def reconcile(agent: Agent, correlation_id: str) -> dict[str, Any]:
 
 def settled(agent: Agent, correlation_id: str, *, limit_s: float = 20.0) -> dict[str, Any]:
     """Reconcile until it does not run any more."""
-    last: dict[str, Any] = {}
 
-    def over() -> bool:
-        nonlocal last
-        last = reconcile(agent, correlation_id)
-        return last["code"] != "still_running"
+    def over() -> dict[str, Any]:
+        told = reconcile(agent, correlation_id)
+        return {} if told["code"] == "still_running" else told
 
-    until(over, limit_s=limit_s, every_s=0.2)
-    return last
+    return until(over, limit_s=limit_s, every_s=0.2)
 
 
 @contextmanager
 def open_ssh_house(
-    home: Path, lab: Lab, server: Sshd, account: Account, *, trust: str = "", texts: tuple[str, ...] = ("true; true",)
+    home: Path,
+    lab: Lab,
+    server: Sshd,
+    account: Account,
+    *,
+    trust: str = "",
+    texts: tuple[str, ...] = ("true; true",),
+    port: int = 0,
 ) -> Iterator[SshHouse]:
-    """`trust` are policy lines about host keys; left out, the server's own keys are in a known_hosts file."""
+    """`trust` are policy lines about host keys; left out, the server's own keys are in a known_hosts file.
+
+    `port` is dialled in the server's stead.
+    """
+    port = port or server.port
     with ExitStack() as stack:
         house = stack.enter_context(House(home))
         house.init()
         if not trust:
             trust = 'host_keys = "strict"\nknown_hosts = "lab.known_hosts"'
-            house.human.write_policy("lab.known_hosts", lab.known_hosts(server))
+            lines = lab.known_hosts(server).replace(f":{server.port} ", f":{port} ")
+            house.human.write_policy("lab.known_hosts", lines)
         house.open()
-        add_key(house, lab, f"ssh://{account.name}@127.0.0.1:{server.port}")
+        add_key(house, lab, f"ssh://{account.name}@127.0.0.1:{port}")
         spelled = "[" + ", ".join(_toml(text) for text in texts) + "]"
-        house.human.write_policy(
-            "web.toml", POLICY.format(user=account.name, port=server.port, trust=trust, texts=spelled)
-        )
+        house.human.write_policy("web.toml", POLICY.format(user=account.name, port=port, trust=trust, texts=spelled))
         house.human.trust()
         yield SshHouse(house=house, lab=lab, server=server, account=account)
 
@@ -181,7 +187,7 @@ def slept(seconds: float) -> None:
 
 
 def processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(at.name) for at in Path("/proc").iterdir() if at.name.isdigit()]
 
 
 def _toml(text: str) -> str:

@@ -3,11 +3,12 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.live.house import Agent, until
-from tests.live.ssh_house import SshHouse, begin, gist, open_ssh_house, reconcile, run, settled, slept
+from tests.live.ssh_house import SshHouse, begin, gist, open_ssh_house, reconcile, run
 from tests.live.sshd import NORMAL, Lab, NotHere, open_lab
 
 pytestmark = pytest.mark.live
@@ -68,7 +69,7 @@ def test_a_shell_text_that_a_rule_spells_runs_and_its_streams_come_apart(agent: 
     assert ("command_failed", "finished") == (told["category"], told["ssh"]["marker"]), told
 
 
-def test_the_same_id_gives_the_record_and_runs_nothing_again(at: SshHouse, agent: Agent) -> None:
+def test_the_same_id_gives_the_record_and_runs_nothing_again(agent: Agent) -> None:
     first = run(agent, command=TEXTS[0], request_id="r1")
     again = run(agent, command=TEXTS[0], request_id="r1")
 
@@ -139,9 +140,9 @@ def test_a_file_is_put_whole_and_got_as_it_is(at: SshHouse, agent: Agent) -> Non
     assert "confirmed_failure" == put["category"], put
     at.here("box").mkdir()
     at.here("box").chmod(0o777)
-    put = agent.ask(
-        "POST", "/v1/ssh/put", {"host": "web-1", "path": "box/a.txt", "content": "one\n", "mode": "0640"}
-    )["value"]
+    put = agent.ask("POST", "/v1/ssh/put", {"host": "web-1", "path": "box/a.txt", "content": "one\n", "mode": "0640"})[
+        "value"
+    ]
     got = agent.ask("POST", "/v1/ssh/get", {"host": "web-1", "path": "box/a.txt"})["value"]
 
     assert ("success", "ok", "never", "applied") == gist(put), put
@@ -175,10 +176,10 @@ def _marked(at: SshHouse) -> bool:
     return ops.exists() and any(ops.iterdir())
 
 
-def reconcile_by_human(at: SshHouse, correlation_id: str) -> dict[str, object]:
+def reconcile_by_human(at: SshHouse, correlation_id: str) -> dict[str, Any]:
     return dict(at.house.human.client.reconcile(correlation_id))
 
 
-def _not_running(at: SshHouse, correlation_id: str) -> dict[str, object] | None:
+def _not_running(at: SshHouse, correlation_id: str) -> dict[str, Any]:
     told = reconcile_by_human(at, correlation_id)
-    return None if told["code"] == "still_running" else told
+    return {} if told["code"] == "still_running" else told
