@@ -11,6 +11,8 @@ import os
 import sys
 from pathlib import Path
 
+from typing_extensions import override
+
 from broker.audit.disk import Disk, LocalDisk
 from broker.client.hardening import harden
 from broker.client.places import Places
@@ -23,6 +25,7 @@ class SwitchedDisk(Disk):
         self._switch = switch
         self._real = LocalDisk()
 
+    @override
     def write(self, descriptor: int, content: bytes) -> int:
         number = self._fails("write")
         if number == errno.ENOSPC:
@@ -30,18 +33,22 @@ class SwitchedDisk(Disk):
         self._raise(number)
         return self._real.write(descriptor, content)
 
+    @override
     def write_at(self, descriptor: int, content: bytes, offset: int) -> int:
         self._raise(self._fails("write_at"))
         return self._real.write_at(descriptor, content, offset)
 
+    @override
     def sync(self, descriptor: int) -> None:
         self._raise(self._fails("sync"))
         self._real.sync(descriptor)
 
+    @override
     def replace(self, source: Path, target: Path) -> None:
         self._raise(self._fails("replace"))
         self._real.replace(source, target)
 
+    @override
     def free_bytes(self, directory: int) -> int:
         self._raise(self._fails("free_bytes"))
         return self._real.free_bytes(directory)

@@ -23,7 +23,7 @@ class Records:
     def open(self, program: object = PROGRAM) -> str:
         self._count += 1
         session_id = f"se_{self._count}"
-        self.records.opened(session_id, program, f"an_{self._count}", WHO)  # type: ignore[arg-type]  # hashable
+        self.records.opened(session_id, program, f"an_{self._count}", WHO)
         return session_id
 
     def churn(self, times: int) -> None:
