@@ -103,7 +103,7 @@ def _happened(held: dict[str, Attendance], seq: int, event: JsonObject, told: di
     at_ms = _number(event.get("at_ms"))
     match event.get("event"):
         case EventName.SESSION_OPENED:
-            one.opened_at_ms = at_ms
+            one.opened_at_ms = _number(told.get("opened_at_ms")) or at_ms  # it may be recorded late
             one.pid, one.exe, one.span = _number(told.get("pid")), _text(told.get("exe")), _text(told.get("span"))
         case EventName.SESSION_ENDED:
             one.ended_at_ms, one.why = at_ms, _text(told.get("why"))
