@@ -316,6 +316,9 @@ def act(daemon: Daemon) -> None:
         daemon.control("POST", "/v1/approvals/{id}/decision", {"decision": "deny"}, id=shown["id"], status=409)
         result = agent.end("POST", "/v1/http")
         assert (result["category"], result["gate"]["call"]) == ("local_failure", "granted")
+        kept = daemon.control("GET", "/v1/diagnostics/{id}", id=result["diagnostics_ref"])
+        assert (kept["code"], kept["http"]["status"]) == (result["code"], None)
+        daemon.control("GET", "/v1/diagnostics/{id}", id="diag_" + "0" * 40, status=404)
         for request in ({"service": "here", "method": "POST", "path": "/x", "body": {}}, {"service": "here"}):
             agent.ask("POST", "/v1/http", request)
         agent.ask("POST", "/v1/http", {"service": "here", "method": "GET", "path": "/x", "wait_s": 0})
