@@ -4,6 +4,7 @@ It holds one segment (at most 72 MiB), and of all records before it only the pea
 given asks for. The order of the checks is that of the text.
 """
 
+import re
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
@@ -36,6 +37,8 @@ from tests.vectors.second_format import (
 GROUP_BYTES_MAX = 4 * MIB
 FIRST_RECORD_BYTES = 244
 COMMIT_BYTES = 116
+BLOCK_BYTES = 512
+COMMIT_HEADER = re.compile(rb"(?=\0{3}\x50\x04\0{3}.{4}[\0-\x7f].{7})", re.DOTALL)
 
 
 class Verdict(IntEnum):
@@ -226,16 +229,16 @@ class Walk:
         if header.seq != self.due:
             as_due = header._replace(seq=self.due).packed
             if self.data[end - HASH_BYTES : end] == sha256(self.h, as_due, self.data[body : end - HASH_BYTES]):
-                self._fail(Verdict.ALTERED, start)
+                self._fail_unless_torn(Verdict.ALTERED, start)
             lower = header.seq < self.due or stands_further_on(self.data, start, self.due)
-            self._fail(Verdict.REORDERED if lower else Verdict.GAP, start)
+            self._fail_unless_torn(Verdict.REORDERED if lower else Verdict.GAP, start)
         epoch_is_due = header.epoch == self.epoch + (header.type == Type.EPOCH)
         if header.record_bytes > left:
             return self._cut(start) if epoch_is_due else self._malformed(start)
         if sha256(self.h, self.data[start : end - HASH_BYTES]) != self.data[end - HASH_BYTES : end]:
             self._broken(start, end)
         if not epoch_is_due or not self._may_follow(start, Type(header.type)):
-            self._fail(Verdict.ALTERED, start)
+            self._fail_unless_torn(Verdict.ALTERED, start)
         self._payload(start, Type(header.type), self.data[body : end - HASH_BYTES])
         self._take(Type(header.type), self.data[end - HASH_BYTES : end])
         return end
@@ -253,7 +256,7 @@ class Walk:
 
     def _cut(self, start: int) -> int:
         if stands_further_on(self.data, start, self.due + 1):
-            self._fail(Verdict.ALTERED, start)
+            self._fail_unless_torn(Verdict.ALTERED, start)
         if not self.is_last:
             self._fail(Verdict.TRUNCATED, start)
         self.torn = True
@@ -264,7 +267,7 @@ class Walk:
         if not self.is_last or self.data.count(0, start) != left:
             begins_with_zeros = self.is_last and not any(self.data[start : start + HEADER_BYTES])
             tearable = begins_with_zeros and self.anchor_names_the_last_commit() and left <= GROUP_BYTES_MAX
-            self._fail(Verdict.TORN_OR_TAMPERED if tearable else Verdict.ALTERED, start)
+            self._fail_unless_torn(Verdict.TORN_OR_TAMPERED if tearable else Verdict.ALTERED, start)
         self.torn = True
         return len(self.data)
 
@@ -272,7 +275,26 @@ class Walk:
         at_the_end = end == len(self.data) and self.highest_known < self.due
         unacknowledged = self.anchor_names_the_last_commit() and len(self.data) - start <= GROUP_BYTES_MAX
         tearable = self.is_last and (at_the_end or unacknowledged)
-        self._fail(Verdict.TORN_OR_TAMPERED if tearable else Verdict.ALTERED, start)
+        self._fail_unless_torn(Verdict.TORN_OR_TAMPERED if tearable else Verdict.ALTERED, start)
+
+    def _fail_unless_torn(self, verdict: Verdict, start: int) -> Never:
+        """Where a write of which a part is missing may look like another fault (8.2, at its end)."""
+        unknown = self.is_last and self.highest_known < self.due and len(self.data) - start <= GROUP_BYTES_MAX
+        if unknown and self._a_block_is_missing(start) and not self._a_commit_stands_inside(start):
+            verdict = Verdict.TORN_OR_TAMPERED
+        self._fail(verdict, start)
+
+    def _a_block_is_missing(self, start: int) -> bool:
+        header, end = well_formed_header(self.data, start), len(self.data)
+        if header:
+            end = min(end, start + header.record_bytes)
+        blocks = range(start - start % BLOCK_BYTES, end, BLOCK_BYTES)
+        held = (self.data[max(start, block) : block + BLOCK_BYTES] for block in blocks)
+        return any(len(zeros) >= 3 and not any(zeros) for zeros in held)
+
+    def _a_commit_stands_inside(self, start: int) -> bool:
+        at_the_end = len(self.data) - COMMIT_BYTES
+        return any(found.start() != at_the_end for found in COMMIT_HEADER.finditer(self.data, start))
 
     def _take(self, kind: Type, h: bytes) -> None:
         self.ended = kind == Type.COMMIT and self.last_type == Type.END
