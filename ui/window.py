@@ -60,8 +60,9 @@ class Surroundings:
     tiocsti: bool = False
 
     def lamps(self, paper: Paper) -> list[Lamp]:
+        names = [name for name, there in (("tmux", self.tmux), ("tiocsti", self.tiocsti)) if there]
         word = " terminal can be typed into by others" if paper.width >= 120 else ""
-        return [Lamp(name=name, word=word) for name, there in (("tmux", self.tmux), ("tiocsti", self.tiocsti)) if there]
+        return [Lamp(name=name, word=word if name == names[-1] else "") for name in names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

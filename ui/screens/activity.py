@@ -304,8 +304,8 @@ def _whole(item: ActivityRow, world: World, paper: Paper) -> list[Row]:
     rows = [_summary(item, trail, world, paper), row(Span(f" {day(item.at_ms)}", Role.FAINT))]
     if item.alone or not trail:
         return [*rows, (), *_trail_rows(item, trail, paper)]
+    rows += [(), *(_timed(event.at_ms, trail_line(event, paper), paper) for event in trail)]
     for event in trail:
-        rows += [(), _timed(event.at_ms, trail_line(event, paper), paper)]
         named = f"record {event.seq}   {paper.foreign(event.name, limit=40)}   {fields_line(event, paper)}"
-        rows += [row(Span(f"   {line}", Role.FAINT)) for line in wrap(named, paper.width - 4)]
+        rows += [(), *(row(Span(f" {line}", Role.FAINT)) for line in wrap(named, paper.width - 2))]
     return rows
