@@ -200,16 +200,17 @@ def _line(item: ActivityRow, said: Told, paper: Paper) -> Row:
     if item.alone and not wide:
         text = f"{said.what}, {said.target}" if said.target else said.what
         return row(*at, who, " " * EFFECT, text)
-    effect = Span(_cell(said.effect, EFFECT, paper), effect_role(said.effect))
+    word = cut_end(said.effect, EFFECT - 1, paper.dots)
+    effect = fit((Span(word, effect_role(said.effect)),), EFFECT)
     what = _cell(said.what, WHAT, paper)
     if not wide:
         room = max(paper.width - 12 - _who(paper) - EFFECT - WHAT, 8)
-        return row(*at, who, effect, what, *dressed(_end(said, room, paper)))
+        return row(*at, who, *effect, what, *dressed(_end(said, room, paper)))
     if item.alone:
-        return row(*at, who, effect, what, said.target)
+        return row(*at, who, *effect, what, said.target)
     target, end = _cell(said.target, _target(paper), paper), _cell(said.end, END, paper)
     more = dressed(_cell(said.more, MORE, paper))
-    return row(*at, who, effect, what, Span(target, Role.FOREIGN), end, *fit(more, MORE), f"{said.ms:>{MS}}")
+    return row(*at, who, *effect, what, Span(target, Role.FOREIGN), end, *fit(more, MORE), f"{said.ms:>{MS}}")
 
 
 def _cell(text: str, width: int, paper: Paper) -> str:
