@@ -8,6 +8,10 @@ set -eu
 # command : Debian package : what is tested with it
 needed='
 nginx:nginx-light:requests to a real HTTPS upstream with a CA of its own
+prometheus:prometheus:collections and queries on a real Prometheus
+etcd:etcd-server:reads and writes on a real etcd
+git:git:clones and pushes over HTTPS through nginx
+fcgiwrap:fcgiwrap:the same, for its git-http-backend
 tmux:tmux:the terminal UI as a human drives it
 sshd:openssh-server:SSH commands and transfers on real servers
 ssh:openssh-client:the speed of SSH commands against the common client
