@@ -14,7 +14,7 @@ import struct
 from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 MIB = 2**20
 SEGMENT_BYTES_MAX = 72 * MIB
 PIN_BYTES_MAX = 4096
-ANCHOR_BYTES = 512
+ANCHOR_BYTES_MAX = 512
+NOTE_BYTES_MAX = 8192
 CHECKPOINT_FILE_BYTES_MAX = 4 * MIB
 HEADER_FORMAT, HEADER_BYTES, HASH_BYTES = ">IBBHIQ", 20, 32
 SEQ_MAX = 2**63 - 1
@@ -53,9 +54,10 @@ def holds(key: bytes, signature: bytes, message: bytes) -> bool:
     return True
 
 
-def read_file(path: Path, limit_bytes: int, *, one_name: bool = False) -> bytes:
-    """A regular file as long as it is when opened, or its first limit + 1 bytes; a link is not followed."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+def read_file(path: Path, limit_bytes: int, *, one_name: bool = True) -> bytes:
+    """A regular file as long as it is when opened, or its first limit + 1 bytes; with one name, and no link."""
+    no_link = os.O_NOFOLLOW if one_name else 0
+    descriptor = os.open(path, os.O_RDONLY | no_link | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or (one_name and status.st_nlink != 1):
@@ -207,39 +209,45 @@ class Note(NamedTuple):
 
 
 PIN_FIELDS = {"log_id": 16, "audit_key": 64, "first_epoch_key": 64, "root_key": 64}  # hex digits
-ANCHOR = re.compile(
-    rb'\{"check":"([0-9a-f]{16})",("epoch_key":"[0-9a-f]{64}","head":"([0-9a-f]{64})","log_id":"([0-9a-f]{16})",'
-    rb'"offset":(0|[1-9][0-9]*),"segment":([1-9][0-9]{0,7}),"seq":(0|[1-9][0-9]*),"version":1)\} *\n'
-)
+ANCHOR_FIELDS = {"head": 64, "log_id": 16, "epoch_key": 64}
+ANCHOR_NUMBERS = ("offset", "segment", "seq")
 SIGNATURE_LINE = "— ([^\\s+]+) ([A-Za-z0-9+/]+={0,2})\n"
 NOTE = re.compile(
-    "((doorward/[0-9a-f]{16})\n([1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\n)\n"
-    "((?:" + SIGNATURE_LINE.replace("(", "(?:") + "){1,16})"
+    "(([^\n]+)\n([1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\n)\n((?:" + SIGNATURE_LINE.replace("(", "(?:") + "){1,16})"
 )
+
+
+def parse_fields(data: bytes, limit_bytes: int, hex_digits: Mapping[str, int], others: tuple[str, ...]) -> Any:
+    """A JSON object of version 1 with exactly these fields."""
+    pairs = json.loads(data.decode(), object_pairs_hook=tuple)
+    if not isinstance(pairs, tuple) or len(data) > limit_bytes:
+        raise ValueError("not an object, or too large")
+    fields = dict(pairs)
+    if len(fields) != len(pairs) or fields.keys() != {"version", *hex_digits, *others}:
+        raise ValueError("not the fields that it should have")
+    if type(fields["version"]) is not int or fields["version"] != 1:
+        raise ValueError("not of version 1")
+    for name, digits in hex_digits.items():
+        if not isinstance(fields[name], str) or not re.fullmatch(f"[0-9a-f]{{{digits}}}", fields[name]):
+            raise ValueError(f"{name} is not in lower-case hex")
+    return fields
 
 
 def parse_pin(data: bytes) -> Identity:
-    pairs = json.loads(data.decode(), object_pairs_hook=tuple)
-    fields = dict(pairs) if isinstance(pairs, tuple) else {}
-    if len(data) > PIN_BYTES_MAX or fields.keys() != {"version", *PIN_FIELDS} or len(fields) != len(pairs):
-        raise ValueError("not a pin")
-    if type(fields["version"]) is not int or fields["version"] != 1:
-        raise ValueError("not a pin of version 1")
-    for name, digits in PIN_FIELDS.items():
-        if not isinstance(fields[name], str) or not re.fullmatch(f"[0-9a-f]{{{digits}}}", fields[name]):
-            raise ValueError(f"the pin's {name} is not in lower-case hex")
+    fields = parse_fields(data, PIN_BYTES_MAX, PIN_FIELDS, ())
     return Identity(**{name: bytes.fromhex(fields[name]) for name in PIN_FIELDS})
 
 
 def parse_anchor(data: bytes, rung: str) -> Anchor:
-    found = ANCHOR.fullmatch(data)
-    if len(data) != ANCHOR_BYTES or not found or sha256(found[2]).hex()[:16] != found[1].decode():
-        raise ValueError("not an anchor")
-    head, log_id = (bytes.fromhex(found[group].decode()) for group in (3, 4))
-    offset, segment, seq = (int(found[group]) for group in (5, 6, 7))
-    if seq > SEQ_MAX:
-        raise ValueError("no record has the number that the anchor names")
-    return Anchor(seq, RUNGS.index(rung), log_id, head, segment, offset)
+    fields = parse_fields(data, ANCHOR_BYTES_MAX, ANCHOR_FIELDS, (*ANCHOR_NUMBERS, "check"))
+    check = fields.pop("check")
+    if any(type(fields[name]) is not int or not 0 <= fields[name] <= SEQ_MAX for name in ANCHOR_NUMBERS):
+        raise ValueError("an anchor's number is out of range")
+    canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))[1:-1]
+    if check != sha256(canonical.encode()).hex()[:16]:
+        raise ValueError("an anchor's check does not fit")
+    head, log_id = bytes.fromhex(fields["head"]), bytes.fromhex(fields["log_id"])
+    return Anchor(fields["seq"], RUNGS.index(rung), log_id, head, fields["segment"], fields["offset"])
 
 
 def decode_base64(text: str) -> bytes:
@@ -254,11 +262,11 @@ def note_of(found: re.Match[str]) -> Note:
     lines = []
     for name, encoded in re.findall(SIGNATURE_LINE, signatures):
         decoded = decode_base64(encoded)
-        if len(decoded) < 5:
-            raise ValueError("a signature line has no signature")
+        if len(decoded) < 4:
+            raise ValueError("a signature line has no key id")
         lines.append(SignatureLine(name, decoded[:4], decoded[4:]))
-    if int(size) > SEQ_MAX + 1:
-        raise ValueError("no log has so many records")
+    if len(found[0].encode()) > NOTE_BYTES_MAX:
+        raise ValueError("a note is too long")
     return Note(int(size), origin, decode_base64(root), signed.encode(), tuple(lines))
 
 

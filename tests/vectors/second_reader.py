@@ -98,7 +98,7 @@ def unpad(plain: bytes) -> bytes:
 def open_events(directory: Path, secret: bytes) -> Iterator[Opened]:
     """The events of a log, in order."""
     for path in sorted(directory.glob("*.seg")):
-        data = read_file(path, SEGMENT_BYTES_MAX, one_name=True)
+        data = read_file(path, SEGMENT_BYTES_MAX)
         own = own_segment(data)
         if own is None:
             raise ValueError(f"{path.name} has no SEGMENT record")

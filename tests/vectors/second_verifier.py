@@ -21,7 +21,7 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.vectors.second_format import (
-    ANCHOR_BYTES,
+    ANCHOR_BYTES_MAX,
     CHECKPOINT_FILE_BYTES_MAX,
     PIN_BYTES_MAX,
     RUNGS,
@@ -47,18 +47,16 @@ class Knowledge(NamedTuple):
     notes: list[Note]
 
 
-def read_knowledge(pin: str | None, anchors: Iterable[tuple[str, str]], checkpoints: Iterable[str]) -> Knowledge:
-    """8.4, rule 1."""
-    try:
-        identity = parse_pin(read_file(Path(pin), PIN_BYTES_MAX)) if pin is not None else None
-        read = [parse_anchor(read_file(Path(path), ANCHOR_BYTES), rung) for rung, path in anchors]
-        files = [read_file(Path(path), CHECKPOINT_FILE_BYTES_MAX) for path in checkpoints]
-        notes = [note for file in files for note in parse_checkpoint_file(file)]
-    except (OSError, ValueError, RecursionError) as cause:
-        raise FaultError(Finding(Verdict.UNREADABLE)) from cause
-    read.sort(key=lambda anchor: (anchor.seq, anchor.rung))
-    notes.sort(key=lambda note: note.size)
-    return Knowledge(identity, read, notes)
+def read_knowledge(pin: Identity | None, anchors: Iterable[tuple[str, str]], checkpoints: Iterable[str]) -> Knowledge:
+    files = [read_file(Path(path), CHECKPOINT_FILE_BYTES_MAX, one_name=False) for path in checkpoints]
+    return Knowledge(
+        pin,
+        sorted(
+            (parse_anchor(read_file(Path(path), ANCHOR_BYTES_MAX), rung) for rung, path in anchors),
+            key=lambda anchor: (anchor.seq, anchor.rung),
+        ),
+        sorted((note for file in files for note in parse_checkpoint_file(file)), key=lambda note: note.size),
+    )
 
 
 def find_segments(places: Iterable[Path]) -> list[Path]:
@@ -66,20 +64,25 @@ def find_segments(places: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for place in places:
         try:
-            is_directory = stat.S_ISDIR(place.lstat().st_mode)
-            entries = list(place.iterdir()) if is_directory else [place]
-        except (FileNotFoundError, NotADirectoryError):
+            mode = place.stat().st_mode
+            entries = list(place.iterdir()) if stat.S_ISDIR(mode) else [place]
+        except FileNotFoundError:
             raise FaultError(Finding(Verdict.EMPTY_OR_MISSING)) from None
         except (OSError, ValueError):
-            raise FaultError(Finding(Verdict.UNREADABLE, place.name)) from None
+            raise FaultError(Finding(Verdict.UNREADABLE, shown(place))) from None
         for entry in sorted(entries, key=lambda entry: os.fsencode(entry.name)):
-            if SEGMENT_NAME.fullmatch(entry.name):
+            if SEGMENT_NAME.fullmatch(entry.name) and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 files.append(entry)
-            elif not is_directory or not OTHER_NAME.fullmatch(entry.name):
-                raise FaultError(Finding(Verdict.UNREADABLE, entry.name))
+            elif not stat.S_ISDIR(mode) or not OTHER_NAME.fullmatch(entry.name):
+                raise FaultError(Finding(Verdict.UNREADABLE, shown(entry)))
     if all(is_empty(file) for file in files):
         raise FaultError(Finding(Verdict.EMPTY_OR_MISSING))
-    return files
+    return sorted(files, key=lambda file: file.name)
+
+
+def shown(path: Path) -> str:
+    """The file's name as an answer may spell it (8.5)."""
+    return re.sub("[\udc80-\udcff]", "\ufffd", path.name)
 
 
 def is_empty(path: Path) -> bool:
@@ -91,11 +94,10 @@ def is_empty(path: Path) -> bool:
 
 
 def writer_runs(places: Iterable[Path]) -> bool:
-    """Whether somebody holds the lock of a directory given, or of one that a file given lies in."""
+    """Whether somebody holds the lock of a directory given."""
     for place in places:
         try:
-            directory = place if stat.S_ISDIR(place.lstat().st_mode) else place.parent
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (OSError, ValueError):
             continue
         try:
@@ -191,19 +193,24 @@ def verify(
 ) -> tuple[dict[str, object], int]:
     """The answer of 8.5, and the exit code. An anchor is its rung and its file."""
     paths = [Path(place) for place in places]
-    live, rung, records = writer_runs(paths), 0, 0
+    pinned, live, rung, records = False, False, 0, 0
     try:
-        knowledge = read_knowledge(pin, anchors, checkpoints)
+        identity = None if pin is None else parse_pin(read_file(Path(pin), PIN_BYTES_MAX))
+        pinned = identity is not None
+        knowledge = read_knowledge(identity, anchors, checkpoints)
+        live = writer_runs(paths)
         walk = Walk(find_segments(paths), knowledge.pin, knowledge.anchors, knowledge.notes)
         walk.run()
         judgement = Judgement(walk, knowledge, live=live)
         finding, rung, records = judgement.finding, judgement.rung, judgement.records
     except FaultError as fault:
         finding = fault.finding
+    except (OSError, ValueError, RecursionError):  # the knowledge: 8.4, rule 1
+        finding = Finding(Verdict.UNREADABLE)
     return {
         "verdict": finding.verdict.name,
         "rung": RUNGS[rung],
-        "pinned": pin is not None,
+        "pinned": pinned,
         "live": live,
         "segment": finding.segment,
         "offset": finding.offset,

@@ -141,7 +141,7 @@ class Walk:
 
     def _identity_of_the_first_file(self) -> Identity | None:
         try:
-            own = own_segment(read_file(self.files[0], SEGMENT_BYTES_MAX, one_name=True))
+            own = own_segment(read_file(self.files[0], SEGMENT_BYTES_MAX))
         except (OSError, ValueError):
             return None
         return own.identity if own else None
@@ -183,7 +183,7 @@ class Walk:
             self.name = f"{number:08}.seg"
             self._fail(Verdict.GAP if int(path.stem) > number else Verdict.REORDERED, 0)
         try:
-            self.data = read_file(path, SEGMENT_BYTES_MAX, one_name=True)
+            self.data = read_file(path, SEGMENT_BYTES_MAX)
         except (OSError, ValueError):
             self._fail(Verdict.UNREADABLE, 0)
         if len(self.data) > SEGMENT_BYTES_MAX:
