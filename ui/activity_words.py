@@ -169,11 +169,11 @@ def _act_words(
         case "unreadable":
             return "!", "log", f"record {item.seq} can't be read", text("unreadable")
         case _:
-            sign = "=" if noun in {"credential", "approver", "session"} or item.text("key") else "."
+            sign = "=" if noun in {"credential", "approver", "session", "hostkey"} or item.text("key") else "."
             sign = "!" if verb in {"quarantined", "frozen", "recovered", "unlock failed"} else sign
             who = "you" if sign == "=" else paper.foreign(noun, limit=24)
             what = f"{verb} {noun}" if who == "you" else verb
-            named = [text(name) for name in ("credential", "why", "verdict", "rung", "version", "note")]
+            named = [text(name) for name in ("credential", "host", "why", "verdict", "rung", "version", "note")]
             return sign, who, paper.foreign(what, limit=40), ", ".join(one for one in named if one)
 
 

@@ -26,7 +26,16 @@ _ALONE = frozenset(
         EventName.FLOOD_SUMMARY.value,
     }
 )
-_ALONE_NOUNS = frozenset({"vault", "credential", "policy", "approver", "control", "audit", "daemon"})
+_ALONE_NOUNS = frozenset({"vault", "credential", "policy", "approver", "hostkey", "control", "audit", "daemon"})
+
+
+def _heads(name: str) -> bool:
+    if name in OPENERS or name in _ALONE:
+        return True
+    return name.partition(".")[0] in _ALONE_NOUNS and name != EventName.POLICY_DECIDED.value
+
+
+_HEADS = {name.value: _heads(name.value) for name in EventName}
 _EFFECTS = frozenset(effect.value for effect in Effect)
 
 
@@ -76,11 +85,10 @@ def heads_a_row(event: JsonObject) -> bool:
     name = event.get("event")
     if not isinstance(name, str):
         return True  # a record that can't be opened, or holds no event: it is shown
-    if name in OPENERS or name in _ALONE:
-        return True
-    if name.partition(".")[0] in _ALONE_NOUNS:
-        return name != EventName.POLICY_DECIDED.value
-    return name == EventName.APPROVAL_DECIDED.value and is_a_yes(event)
+    heads = _HEADS.get(name)
+    if heads is None:
+        heads = _heads(name)
+    return heads or (name == EventName.APPROVAL_DECIDED.value and is_a_yes(event))
 
 
 def is_a_yes(event: JsonObject) -> bool:

@@ -8,7 +8,6 @@ Not for use by two threads at once.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from broker.audit.activity import OPENERS, Row, Told, alone, heads_a_row, request
 from broker.audit.attendance import Attendance, attendances, concerns_a_session
@@ -20,16 +19,19 @@ EVENTS_KEPT = 65_536
 BYTES_KEPT = 48 << 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """One record: its content, and where it belongs."""
+    """One record: its content, and where it belongs. Nobody changes it; made by the ten thousand, so made plainly."""
 
-    seq: int
-    content: bytes | str
-    correlation_id: str | None
-    opens: bool
-    heads: bool
-    of_session: bool
+    __slots__ = ("content", "correlation_id", "heads", "of_session", "opens", "seq")
+
+    def __init__(self, entry: Entry) -> None:
+        self.seq, self.content = entry
+        event = event_of(self.content)
+        correlation_id = event.get("correlation_id")
+        self.correlation_id = correlation_id if isinstance(correlation_id, str) else None
+        self.opens = self.correlation_id is not None and event.get("event") in OPENERS
+        self.heads = heads_a_row(event)
+        self.of_session = concerns_a_session(event)
 
     @property
     def event(self) -> JsonObject:
@@ -47,7 +49,7 @@ class Projection:
         self._held: deque[Held] = deque()
         self._heads: deque[Held] = deque()
         self._of_sessions: deque[Held] = deque()
-        self._trails: dict[str, deque[Held]] = {}
+        self._trails: dict[str, list[Held]] = {}  # a trail is short, and a short list is small
         self._rows: dict[int, Row] = {}  # by the number of the head; out of date where the trail has grown
 
     def __len__(self) -> int:
@@ -61,7 +63,7 @@ class Projection:
     def append(self, batch: Sequence[Entry]) -> None:
         """Take newer events, in order; the oldest make room for them."""
         for entry in batch:
-            held = _held(entry)
+            held = Held(entry)
             self._size_bytes += len(held.content)
             self._held.append(held)
             if held.heads:
@@ -69,7 +71,7 @@ class Projection:
             if held.of_session:
                 self._of_sessions.append(held)
             if held.correlation_id is not None:
-                self._trails.setdefault(held.correlation_id, deque()).append(held)
+                self._trails.setdefault(held.correlation_id, []).append(held)
             while self._is_over():
                 self._forget()
 
@@ -80,7 +82,7 @@ class Projection:
             if self.full or (self._held and size_bytes > self._most_bytes):
                 self._cut = True
                 return
-            held = _held(entry)
+            held = Held(entry)
             self._size_bytes = size_bytes
             self._held.appendleft(held)
             if held.heads:
@@ -88,11 +90,11 @@ class Projection:
             if held.of_session:
                 self._of_sessions.appendleft(held)
             if held.correlation_id is not None:
-                trail = self._trails.setdefault(held.correlation_id, deque())
+                trail = self._trails.setdefault(held.correlation_id, [])
                 if held.opens:
                     for later in trail:
                         self._rows.pop(later.seq, None)
-                trail.appendleft(held)
+                trail.insert(0, held)
 
     def clear(self) -> None:
         for kept in (self._held, self._heads, self._of_sessions, self._trails, self._rows):
@@ -152,21 +154,6 @@ class Projection:
             self._of_sessions.popleft()
         if held.correlation_id is not None:
             trail = self._trails[held.correlation_id]
-            trail.popleft()
+            del trail[0]
             if not trail:
                 del self._trails[held.correlation_id]
-
-
-def _held(entry: Entry) -> Held:
-    seq, content = entry
-    event = event_of(content)
-    correlation_id = event.get("correlation_id")
-    named = correlation_id if isinstance(correlation_id, str) else None
-    return Held(
-        seq=seq,
-        content=content,
-        correlation_id=named,
-        opens=named is not None and event.get("event") in OPENERS,
-        heads=heads_a_row(event),
-        of_session=concerns_a_session(event),
-    )
