@@ -1,11 +1,12 @@
 """What an inspection of the log answers, and the asking: a child process with bounded time that may be killed.
 
 An inspection is a verification with what only the daemon knows: damage that a human took over, and which closed files
-are as they were when they were last verified. The child reads public knowledge alone and is given no secret.
+are as they were when they were last verified. The child reads public knowledge alone and is given no secret. It is
+spoken to through a socket, which no other process can open by way of /proc, as it could open a pipe.
 """
 
-import os
 import selectors
+import socket
 import subprocess
 import sys
 import threading
@@ -101,24 +102,26 @@ class Inspector:
         if self._stopped:
             raise AuditError("the audit log was not verified: the daemon stops")
         deadline_s = time.monotonic() + self._limit_s
-        with subprocess.Popen(
-            self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/"
-        ) as child:
-            self._child = child
-            try:
-                with suppress(OSError):  # a child that is gone says so by its silence
-                    _give(child, request)
-                return self._told(child, deadline_s)
-            finally:
-                self._child = None
-                child.kill()
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                child = subprocess.Popen(
+                    self._argv, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env={}, cwd="/"
+                )
+            with child:
+                self._child = child
+                try:
+                    with suppress(OSError):  # a child that is gone, or does not listen, says so by its silence
+                        _give(ours, request, self._limit_s)
+                    return self._told(ours, deadline_s)
+                finally:
+                    self._child = None
+                    child.kill()
 
-    def _told(self, child: "subprocess.Popen[bytes]", deadline_s: float) -> JsonObject:
+    def _told(self, channel: socket.socket, deadline_s: float) -> JsonObject:
         buffered = b""
-        if child.stdout is None:
-            raise AuditError("the audit log was not verified: its verifier has no output")
         with selectors.DefaultSelector() as ready:
-            ready.register(child.stdout, selectors.EVENT_READ)
+            ready.register(channel, selectors.EVENT_READ)
             while True:
                 while b"\n" in buffered:
                     line, buffered = buffered.split(b"\n", 1)
@@ -127,7 +130,7 @@ class Inspector:
                         return answer
                 if not ready.select(max(0.0, deadline_s - time.monotonic())):
                     raise AuditError(f"the audit log was not verified within {self._limit_s:g} s; try again")
-                part = os.read(child.stdout.fileno(), 1 << 16)
+                part = _received(channel)
                 buffered += part
                 if not part or len(buffered) > MAX_LINE_BYTES:
                     raise AuditError("the audit log was not verified: its verifier ended without a verdict")
@@ -147,10 +150,18 @@ class Inspector:
         return answer
 
 
-def _give(child: "subprocess.Popen[bytes]", request: JsonObject) -> None:
-    if child.stdin is not None:
-        child.stdin.write(dump(request))
-        child.stdin.close()
+def _give(channel: socket.socket, request: JsonObject, limit_s: float) -> None:
+    channel.settimeout(limit_s)
+    channel.sendall(dump(request))
+    channel.shutdown(socket.SHUT_WR)
+
+
+def _received(channel: socket.socket) -> bytes:
+    """Nothing where the child is gone."""
+    try:
+        return channel.recv(1 << 16)
+    except OSError:  # it went without having read what it was given
+        return b""
 
 
 def inspection_of(answer: JsonObject) -> Inspection:

@@ -10,6 +10,7 @@ from broker.audit.inspection import Inspector
 from broker.audit.pin import AuditPaths
 from broker.audit.writer import AuditWriter
 from broker.client.places import Places
+from broker.daemon import inspector_process
 from broker.daemon.keychain_process import command
 from broker.daemon.log_watch import LogWatch, Notices, anchor_before
 from broker.daemon.seed_home import Seeds
@@ -52,7 +53,7 @@ def open_log(
         places=places,
         paths=paths,
         writer=writer,
-        inspector=Inspector(paths),
+        inspector=Inspector(paths, argv=inspector_process.command()),
         keychain=keychain,
         anchor_at_start=anchor,
         notices=notices,

@@ -1,5 +1,6 @@
 """An inspection in a child process: what it finds, what it need not read again, and what a human took over."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -274,6 +275,43 @@ print('{"fault": "%s %d"}' % found)"""
         inspector.inspect()
     os.close(reading)
     os.close(writing)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")
+def test_nobody_else_can_answer_in_the_childs_place_or_read_what_it_is_told(log: SmallLog) -> None:
+    """Not even root opens another process's socket by its name under /proc, as anybody of the user opens a pipe."""
+    inspector = Inspector(log.paths, argv=[sys.executable, "-I", "-c", CHILDREN["late"][0]])
+    told: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(AuditError) as refused:
+            inspector.inspect()
+        told.append(str(refused.value))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    deadline = time.monotonic() + 10
+    while (child := inspector._child) is None:
+        assert time.monotonic() < deadline
+    refusals = []
+    for name, way in (("0", os.O_RDONLY), ("0", os.O_WRONLY), ("1", os.O_RDONLY), ("1", os.O_WRONLY)):
+        with pytest.raises(OSError, match="No such device") as refused:
+            os.open(f"/proc/{child.pid}/fd/{name}", way)
+        refusals.append(refused.value.errno)
+    inspector.stop()
+    asking.join(10)
+
+    assert [errno.ENXIO] * 4 == refusals
+    assert "without a verdict" in told[0]
+
+
+def test_a_child_that_does_not_listen_is_not_waited_for_longer_than_any(log: SmallLog) -> None:
+    """Also where more is to be said than fits into its ear."""
+    inspector = Inspector(log.paths, limit_s=0.5, argv=[sys.executable, "-I", "-c", CHILDREN["late"][0]])
+    began = time.monotonic()
+    with pytest.raises(AuditError, match="not verified within"):
+        inspector.inspect(in_file(log.anchor) * 4000)
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("request_bytes", [b"", b"[]", b"{}", b'{"limit_s": 5}', b'{"limit_s": "x"}'])
