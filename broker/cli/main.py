@@ -46,7 +46,7 @@ HUMAN_VERBS = {
     "operations": ("operations", "list what is in doubt, read it back, settle it"),
     "policy": ("policy", "check, trust, explain, add, diff, schema"),
     "diagnostics": ("diagnostics", "the details of a failure, by the reference in its result"),
-    "audit": ("audit", "verify the log, show its events"),
+    "audit": ("audit", "verify, show, export the log; checkpoints of it"),
 }
 INTERRUPTED = 130
 _REFUSALS = {  # codes of control.sock that say more than "it failed"
