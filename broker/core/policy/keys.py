@@ -30,9 +30,9 @@ SSH_HOST = frozenset({"address", "port", "user", "host_keys", "known_hosts", "ju
 SSH_SHARED = frozenset({"exit_map", "success_when", "marker", "max_bytes"})
 SSH_OPERATION = SSH_SHARED | {
     "command", "effect", "hosts", "destructive", "title", "targets", "change_key", "expect_disconnect",
-    "reconcile_command", "pipeline", "detach",
+    "reconcile_command", "pipeline", "detach", "never_provable",
 }  # fmt: skip
-EXIT_RULE = frozenset({"when", "category", "code", "retry", "remote_effect", "delay_s", "examples"})
+EXIT_RULE = frozenset({"when", "category", "code", "retry", "remote_effect", "delay_s", "incomplete", "examples"})
 SSH_EXAMPLE = frozenset({"exit_code", "stdout", "stderr"})
 ANY_SERVICE = SERVICE | SSH_SERVICE
 TLS = frozenset({"ca", "pin"})

@@ -9,7 +9,7 @@ from broker.core.policy.keys import AGENT, LIMITS, RULE
 from broker.core.policy.match import command_of, fits
 from broker.core.policy.model import AgentProgram, Limits, Rule, Service
 from broker.core.policy.table import Table
-from broker.core.ssh.commands import fault_of_pattern
+from broker.core.ssh.commands import ONE, REST, fault_of_pattern, tokens_of
 
 NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
 NAME_SHAPE = "lower-case letters, digits, hyphens and underscores, at most 64"
@@ -67,10 +67,22 @@ def _commands(table: Table) -> tuple[str, ...]:
     shape = r"(?s)[^\x00]{1,24576}" if shell else r"[^\x00-\x1f\x7f]{1,4096}"
     commands = table.texts("commands", pattern=shape, expected=_COMMAND_SHAPE)
     for command in commands:
-        problem = fault_of_pattern(command)
-        if problem is not None and not (shell and command_of(command.encode()).words is None):
+        problem = _fault_of(command, shell=shell)
+        if problem is not None:
             table.fault("commands", problem, _COMMAND_SHAPE)
     return commands
+
+
+def _fault_of(command: str, *, shell: bool) -> str | None:
+    if shell and command_of(command.encode("utf-8", "surrogatepass")).words is None:
+        return None
+    problem = fault_of_pattern(command)
+    odd = [
+        token
+        for token in tokens_of(command)
+        if token not in {ONE, REST} and command_of(token.encode()).words != (token,)
+    ]
+    return "shell syntax fits nothing without shell = true" if problem is None and odd else problem
 
 
 def _paths(table: Table) -> tuple[str, ...]:

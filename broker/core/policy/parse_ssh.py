@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from broker.contract.reasons import CODES, Category, Effect, RemoteEffect, Retry
+from broker.contract.reasons import CODES, Category, Effect, IncompleteCode, RemoteEffect, Retry
 from broker.core.policy.keys import EXIT_RULE, SSH_EXAMPLE, SSH_HOST, SSH_OPERATION, SSH_SHARED
 from broker.core.policy.model import Service
 from broker.core.policy.parse_answers import never, predicate_of
@@ -150,8 +150,8 @@ def _trust(table: Table, assets: Mapping[str, str], inherited: HostTrust) -> Hos
     if "host_keys" not in table:
         return trust
     value = table.values["host_keys"]
-    if value in {HostKeyMode.STRICT.value, HostKeyMode.ACCEPT_NEW.value}:
-        return replace(trust, mode=HostKeyMode(str(value)), pins=())
+    if isinstance(value, str) and value in {HostKeyMode.STRICT.value, HostKeyMode.ACCEPT_NEW.value}:
+        return replace(trust, mode=HostKeyMode(value), pins=())
     words = value if isinstance(value, list) else [value]
     pins = tuple(str(word).removeprefix("pinned:") for word in words)
     if not pins or not all(isinstance(word, str) and word.startswith("pinned:") for word in words):
@@ -242,6 +242,7 @@ def _operation(name: str, table: Table, inherited: _Shared, hosts: Mapping[str, 
         success_when=shared.success_when,
         expect_disconnect=table.flag("expect_disconnect", default=False),
         reconcile_command=reconcile,
+        never_provable=table.flag("never_provable", default=False),
         pipeline=table.choice("pipeline", ("forbid", "declare_limit"), "forbid") == "declare_limit",
         marker=shared.marker,
         detach=table.flag("detach", default=False),
@@ -305,6 +306,7 @@ def _exit_rule(table: Table) -> ExitRule:
         retry=retry,
         remote_effect=table.optional_member("remote_effect", RemoteEffect),
         delay_s=table.optional_integer("delay_s", low=1, high=86_400),
+        incomplete=table.members("incomplete", IncompleteCode),
     )
 
 
