@@ -5,6 +5,7 @@ import pytest
 from broker.contract.reasons import Category, IncompleteCode, RemoteEffect, Retry
 from broker.contract.result import Completeness
 from broker.core.outcome import Fault, Phase
+from broker.core.policy.declarations import CompletenessDecl
 from broker.core.predicate import compile_predicate
 from tests.fakes.answers import JSON, READ, WRITE, answer, classified, cut, lost
 from tests.fakes.https_calls import frozen, operation
@@ -12,7 +13,11 @@ from tests.fakes.https_calls import frozen, operation
 ROWS = b'[{"id": 1}, {"id": 2}]'
 NEXT = ("link", '<https://api.example.com/things?page=9>; rel="prev", </things?page=2>; rel="next"')
 LIST = frozen(declared=operation("things.list"))
-DECLARED = frozen(declared=replace(operation("things.get"), complete_when=compile_predicate("json.last == `true`")))
+DECLARED = frozen(
+    declared=replace(
+        operation("things.get"), completeness=CompletenessDecl(complete_when=compile_predicate("json.last == `true`"))
+    )
+)
 
 
 def codes(completeness: Completeness | None) -> list[IncompleteCode] | None:

@@ -12,6 +12,7 @@ import pytest
 from broker.contract.reasons import Effect
 from broker.core.credential import BasicSecret, BearerSecret, CredentialSecret, HeaderSecret
 from broker.core.outcome import Fault, Phase
+from broker.core.policy.declarations import CallLimits
 from broker.core.secret import Secret
 from broker.executors.https import ExecutorError, HttpsExecutor, assert_fast_parser
 from broker.executors.https import client as client_module
@@ -190,7 +191,7 @@ async def test_members_of_a_gzip_body_are_read_one_after_the_other(executor: Htt
 
 
 async def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not(executor: HttpsExecutor) -> None:
-    declared = replace(operation(), max_bytes=10)
+    declared = replace(operation(), limits=CallLimits(max_bytes=10))
     async with Upstream(up.respond(body=b"1234567890")) as server:
         fits = await executor.execute(loopback(server.port, method="GET", declared=declared))
     async with Upstream(up.respond(body=b"12345678901")) as server:
@@ -201,7 +202,7 @@ async def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not(exe
 
 
 async def test_no_declaration_lifts_the_limit_above_what_is_looked_at(executor: HttpsExecutor) -> None:
-    declared = replace(operation(), max_bytes=1 << 30)
+    declared = replace(operation(), limits=CallLimits(max_bytes=1 << 30))
     async with Upstream(up.flood) as server:
         raw = await executor.execute(loopback(server.port, method="GET", declared=declared))
 

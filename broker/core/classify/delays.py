@@ -12,7 +12,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core.policy.model import Delay, RateLimit
+from broker.core.policy.declarations import Delay
+from broker.core.policy.model import RateLimit
 
 RETRY_AFTER = Delay(path="headers.retry-after", kind="http_retry_after")
 DEFAULT_RATE_LIMIT = RateLimit(delays=(RETRY_AFTER,))

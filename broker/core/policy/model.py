@@ -5,8 +5,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from broker.contract.reasons import ApprovalRule, Category, Effect, RemoteEffect, Retry, WarningCode
+from broker.contract.reasons import ApprovalRule, Category, Effect, IncompleteCode, RemoteEffect, Retry, WarningCode
 from broker.contract.wire import JsonObject
+from broker.core.policy.declarations import (
+    Async,
+    Auth,
+    Batch,
+    CallLimits,
+    CompletenessDecl,
+    Delay,
+    EvidenceNeed,
+    Gateway,
+    Idempotency,
+    Pagination,
+    Precheck,
+    Redirect,
+    ResponseSchema,
+    Scope,
+    WarningRule,
+)
 from broker.core.policy.place import Place
 from broker.core.predicate import Predicate
 from broker.core.ssh.model import SshSettings
@@ -47,6 +64,8 @@ class Rule:
     expires_s: int = 120
     arming_ms: int = 1500
     in_doubt: str = "refuse"  # refuse | ask
+    evidence: EvidenceNeed | None = None
+    precheck: Precheck | None = None
     place: Place
 
 
@@ -64,14 +83,6 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delay:
-    """Where a wait is told. kind: http_retry_after | delta_s | epoch_s | epoch_ms."""
-
-    path: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRule:
     """An entry of `errors`: what an answer that fits means. `use_rate_limit` hands over to the rate-limit block."""
 
@@ -83,6 +94,7 @@ class AnswerRule:
     use_rate_limit: bool = False
     floor_s: int | None = None
     warn: tuple[WarningCode, ...] = ()  # what the envelope warns of when this rule speaks
+    reasons: tuple[IncompleteCode, ...] = ()  # what is missing from such an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +104,19 @@ class RateLimit:
     default_s: int = 60
     floor_s: int = 1
     max_wait_s: int = 900
+    pace_from: Delay | None = None  # how long to wait before the next call, told in an answer that is good
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The id that a successful answer has to carry. type: string | integer."""
+    """The id that a successful answer has to carry. type: string | integer.
+
+    `must_equal` is the argument whose value it has to be: the answer is about what was asked for, or is broken.
+    """
 
     path: str
     type: str = "string"
+    must_equal: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +139,8 @@ class Operation:
     """A named, declared action of a service. `path` is a template with `{argument}` segments.
 
     `query` and `body` name the arguments that may travel there; `body = None` means that the operation takes none.
+    `fixed_query` and `fixed_headers` are sent with every request of the operation, and tell it from others whose
+    method and path are the same.
     """
 
     name: str
@@ -131,7 +150,10 @@ class Operation:
     query: tuple[str, ...] = ()
     body: tuple[str, ...] | None = None
     body_free: bool = False  # any JSON object is allowed as the body
+    body_media: str = "application/json"  # or application/x-www-form-urlencoded; else the body travels as it is given
     required: tuple[str, ...] = ()  # of query and body; arguments of the path always are
+    fixed_query: tuple[tuple[str, str], ...] = ()
+    fixed_headers: tuple[tuple[str, str], ...] = ()
     destructive: bool = False
     title: str = ""
     targets: tuple[str, ...] = ()
@@ -143,10 +165,32 @@ class Operation:
     errors: tuple[AnswerRule, ...] = ()
     rate_limit: RateLimit | None = None
     reconcile: ReadBack | None = None
-    complete_when: Predicate | None = None  # a list whose answer fulfils this holds everything there is
     response_headers: tuple[str, ...] = ()
-    max_bytes: int | None = None
+    response_schema: ResponseSchema | None = None
+    body_required: bool = False
+    end_marker: str | None = None  # what a whole text body ends with
+    lenient_media: bool = False  # JSON under another media type is read as JSON
+    completeness: CompletenessDecl | None = None
+    pagination: Pagination | None = None
+    scope: Scope | None = None
+    limits: CallLimits = field(default_factory=CallLimits)
+    batch: Batch | None = None
+    asynchronous: Async | None = None  # spelled `async` in the file
+    idempotency: Idempotency = field(default_factory=Idempotency)
+    auth: Auth = field(default_factory=Auth)
+    redirect: Redirect = field(default_factory=Redirect)
+    gateway: Gateway = field(default_factory=Gateway)
+    warnings: tuple[WarningRule, ...] = ()
     place: Place
+
+    @property
+    def complete_when(self) -> Predicate | None:
+        """A list whose answer fulfils this holds everything there is."""
+        return None if self.completeness is None else self.completeness.complete_when
+
+    @property
+    def max_bytes(self) -> int | None:
+        return self.limits.max_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

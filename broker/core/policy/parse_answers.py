@@ -4,9 +4,10 @@ These blocks may stand in [services.X.defaults]; an operation's own block replac
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from broker.contract.reasons import CODES, Category, Effect, RemoteEffect, Retry, WarningCode
+from broker.core.policy.declarations import CallLimits, CompletenessDecl, Delay
 from broker.core.policy.keys import (
     COMPLETENESS,
     DELAY,
@@ -20,7 +21,7 @@ from broker.core.policy.keys import (
     RESPONSE,
     SUCCESS,
 )
-from broker.core.policy.model import AnswerRule, Delay, Identity, RateLimit
+from broker.core.policy.model import AnswerRule, Identity, RateLimit
 from broker.core.policy.table import Table
 from broker.core.predicate import AnswerView, Predicate, PredicateError, answer_view, compile_predicate, holds
 from broker.core.predicate_traps import ANSWER
@@ -54,8 +55,8 @@ class Reading:
     identity: Identity | None = None
     errors: tuple[AnswerRule, ...] = ()
     rate_limit: RateLimit | None = None
-    complete_when: Predicate | None = None
-    max_bytes: int | None = None
+    completeness: CompletenessDecl | None = None
+    limits: CallLimits = field(default_factory=CallLimits)
 
 
 def reading_of(table: Table, inherited: Reading) -> Reading:
@@ -76,9 +77,11 @@ def reading_of(table: Table, inherited: Reading) -> Reading:
     if (limit := table.table("rate_limit", RATE_LIMIT)) is not None:
         reading = replace(reading, rate_limit=_rate_limit(limit))
     if (completeness := table.table("completeness", COMPLETENESS)) is not None:
-        reading = replace(reading, complete_when=predicate_of(completeness, "complete_when", required=True))
+        when = predicate_of(completeness, "complete_when", required=True)
+        reading = replace(reading, completeness=CompletenessDecl(complete_when=when))
     if (limits := table.table("limits", OPERATION_LIMITS)) is not None:
-        reading = replace(reading, max_bytes=limits.optional_integer("max_bytes", low=1, high=1 << 30))
+        most = limits.optional_integer("max_bytes", low=1, high=1 << 30)
+        reading = replace(reading, limits=CallLimits(max_bytes=most))
     if (idempotency := table.table("idempotency", IDEMPOTENCY)) is not None and idempotency.text("kind") != "none":
         idempotency.fault("kind", "not supported by this version", '"none"')
     return reading

@@ -147,9 +147,9 @@ def operation_of(name: str, table: Table, inherited: Reading) -> Operation:
         errors=reading.errors,
         rate_limit=reading.rate_limit,
         reconcile=_reconcile(table, names, effect, free=body_free),
-        complete_when=reading.complete_when,
+        completeness=reading.completeness,
         response_headers=reading.response_headers,
-        max_bytes=reading.max_bytes,
+        limits=reading.limits,
         place=table.place,
     )
 

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry, WarningCode
-from broker.core.policy.model import AnswerRule, Delay, Operation, RateLimit, ReadBack
+from broker.core.policy.declarations import Delay
+from broker.core.policy.model import AnswerRule, Operation, RateLimit, ReadBack
 from broker.core.predicate import compile_predicate
 from tests.fakes.answers import BODY, JSON, Judged, answer, classified, judged
 from tests.fakes.https_calls import frozen, operation

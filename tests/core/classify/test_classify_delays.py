@@ -4,7 +4,8 @@ import pytest
 
 from broker.contract.wire import JsonValue
 from broker.core.classify.delays import at, retry_after, skew_s, wait_told
-from broker.core.policy.model import Delay, RateLimit
+from broker.core.policy.declarations import Delay
+from broker.core.policy.model import RateLimit
 from broker.core.predicate import answer_view
 from tests.fakes.answers import DATE, NOW_MS
 

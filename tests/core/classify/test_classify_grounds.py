@@ -7,6 +7,7 @@ import pytest
 
 from broker.contract.reasons import Category
 from broker.core.outcome import Fault, RawOutcome
+from broker.core.policy.declarations import CompletenessDecl
 from broker.core.policy.model import AnswerRule, Identity, Operation, RateLimit
 from broker.core.predicate import compile_predicate
 from tests.fakes.answers import HTML, answer, classified, cut
@@ -15,7 +16,11 @@ from tests.fakes.https_calls import frozen, operation
 NEVER = AnswerRule(when=compile_predicate("status == `1`"), category=Category.CONFIRMED_FAILURE)
 QUOTA = AnswerRule(when=compile_predicate("json.error == 'quota'"), category=Category.RATE_LIMITED)
 OK = compile_predicate("json.ok == `true`")
-LISTED = replace(operation(), name="items.list", complete_when=compile_predicate("json.more == `false`"))
+LISTED = replace(
+    operation(),
+    name="items.list",
+    completeness=CompletenessDecl(complete_when=compile_predicate("json.more == `false`")),
+)
 
 
 def grounds(raw: RawOutcome, declared: Operation | None = None) -> Any:

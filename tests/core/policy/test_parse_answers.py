@@ -3,8 +3,9 @@
 import pytest
 
 from broker.contract.reasons import Category, RemoteEffect, Retry, WarningCode
+from broker.core.policy.declarations import Delay
 from broker.core.policy.keys import SHARED
-from broker.core.policy.model import AnswerRule, Delay, Identity, Operation, RateLimit
+from broker.core.policy.model import AnswerRule, Identity, Operation, RateLimit
 from broker.core.predicate import compile_predicate
 from tests.fakes.policies import faults_of, policy_of
 
