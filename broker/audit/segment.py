@@ -18,8 +18,9 @@ SEGMENT_BYTES = 64 << 20  # a writer begins the next file once this is reached
 MAX_SEGMENT_BYTES = SEGMENT_BYTES + 2 * MAX_GROUP_BYTES
 RESERVE = "reserve"
 
-_SEGMENT = re.compile(r"(\d{8})\.seg")
-_TORN = re.compile(r"\d{8}\.\d+(\.\d+)?\.torn")
+_SEGMENT = re.compile(r"((?!0{8})[0-9]{8})\.seg")  # not \d: that takes the digits of any script
+_TORN = re.compile(r"[0-9]{8}\.[0-9]+(\.[0-9]+)?\.torn")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as Python spells such a byte of a name
 
 
 def segment_name(number: int) -> str:
@@ -41,10 +42,15 @@ class Layout:
 
 def layout_of(directory: Path) -> Layout:
     """Raises OSError."""
-    names = sorted(path.name for path in directory.iterdir())
+    names = sorted((path.name for path in directory.iterdir()), key=os.fsencode)
     foreign = [name for name in names if not (_SEGMENT.fullmatch(name) or _TORN.fullmatch(name) or name == RESERVE)]
     segments = tuple(directory / name for name in names if _SEGMENT.fullmatch(name))
-    return Layout(segments=segments, foreign=foreign[0] if foreign else None)
+    return Layout(segments=segments, foreign=shown_name(foreign[0]) if foreign else None)
+
+
+def shown_name(name: str) -> str:
+    """A file's name as an answer may spell it: U+FFFD stands for each byte that is not part of UTF-8."""
+    return _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", name)
 
 
 class SegmentFile:

@@ -14,7 +14,7 @@ from broker.audit.examine import Examination
 from broker.audit.findings import Finding
 from broker.audit.ladder import HeldAnchor, Ladder
 from broker.audit.pin import Pin
-from broker.audit.segment import SegmentFile, layout_of, number_of, segment_name, writer_is_live
+from broker.audit.segment import SegmentFile, layout_of, number_of, segment_name, shown_name, writer_is_live
 from broker.audit.verdict import TORN, Rung, Verdict, VerdictName
 
 Progress = Callable[[int, int], None]  # bytes checked, bytes in all
@@ -148,13 +148,15 @@ def _segments(places: Sequence[Path]) -> list[Path] | Ending:
                     return Ending(verdict=VerdictName.UNREADABLE, segment=layout.foreign, note=text)
                 segments.extend(layout.segments)
             elif number_of(place) is None or not stat.S_ISREG(mode):
-                return Ending(verdict=VerdictName.UNREADABLE, segment=place.name, note="this is not a segment file")
+                return Ending(
+                    verdict=VerdictName.UNREADABLE, segment=shown_name(place.name), note="this is not a segment file"
+                )
             else:
                 segments.append(place)
         except FileNotFoundError:
-            return Ending(verdict=VerdictName.EMPTY_OR_MISSING, note=f"{place.name} does not exist")
+            return Ending(verdict=VerdictName.EMPTY_OR_MISSING, note=f"{shown_name(place.name)} does not exist")
         except (OSError, ValueError) as cause:  # ValueError: a path with a NUL in it
-            return Ending(verdict=VerdictName.UNREADABLE, segment=place.name, note=_cannot_read(cause))
+            return Ending(verdict=VerdictName.UNREADABLE, segment=shown_name(place.name), note=_cannot_read(cause))
     segments.sort(key=lambda path: path.name)
     if _nothing_in(segments):
         return Ending(verdict=VerdictName.EMPTY_OR_MISSING, note="there is no record")

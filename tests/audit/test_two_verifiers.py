@@ -4,6 +4,7 @@ Over the whole corpus of tampering, over random changes of the logs of the vecto
 every key wrote, in any order and with any fault.
 """
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from broker.audit.ladder import HeldAnchor
 from broker.audit.pin import Anchor, Pin
 from broker.audit.verdict import Rung
 from broker.audit.verify import verify
+from broker.contract.wire import JsonValue, dump
 from tests.fakes.forger import Forger
+from tests.fakes.scribe import FAULTS, Scribe, Step
 from tests.tampering import chains, files, records
 from tests.tampering.corpus import CASES, Base, make_base
 from tests.vectors import second_verifier
@@ -36,14 +39,14 @@ class Known:
     checkpoints: Path | None = None
 
 
-def shipped(directory: Path, known: Known) -> dict[str, object]:
+def shipped(directory: Path, known: Known) -> dict[str, JsonValue]:
     verdict = verify(
         directory,
         pin=Pin.load(known.pin) if known.pin else None,
         anchors=[HeldAnchor(rung=rung, anchor=Anchor.load(path)) for rung, path in known.anchors],
         checkpoint=known.checkpoints.read_bytes() if known.checkpoints else None,
     )
-    return dict(verdict.to_json()) | {"exit_code": verdict.exit_code, "note": ...}
+    return dict(verdict.to_json()) | {"exit_code": verdict.exit_code, "note": None}
 
 
 def second(directory: Path, known: Known) -> dict[str, object]:
@@ -53,7 +56,7 @@ def second(directory: Path, known: Known) -> dict[str, object]:
         anchors=[(rung.value, str(path)) for rung, path in known.anchors],
         checkpoints=[str(known.checkpoints)] if known.checkpoints else [],
     )
-    return answer | {"exit_code": exit_code, "note": ...}
+    return answer | {"exit_code": exit_code, "note": None}
 
 
 def assert_agreement(directory: Path, knowledge: dict[str, Known]) -> None:
@@ -197,3 +200,112 @@ def test_both_say_the_same_of_random_changes(
         apply(directory, change)
 
     assert_agreement(directory, knowledge_of(log))
+
+
+# -- logs by somebody with every key
+
+STEPS = st.builds(
+    Step,
+    choice=st.integers(0, 20),
+    value=st.integers(0, 1000),
+    fault=st.one_of(*[st.none()] * 12, st.sampled_from(FAULTS)),
+)
+
+
+@EXAMPLES
+@given(
+    steps=st.lists(STEPS, min_size=3, max_size=40),
+    share=st.floats(0, 1, exclude_max=True),
+    changes=st.one_of(st.just([]), st.lists(CHANGES, min_size=1, max_size=1)),
+)
+def test_both_say_the_same_of_logs_by_somebody_with_every_key(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], share: float, changes: list[Change]
+) -> None:
+    place = tmp_path_factory.getbasetemp() / "scribe"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    scribe = Scribe(place / "audit")
+    scribe.write(steps)
+    for change in changes:
+        apply(scribe.directory, change)
+    size = 1 + int(share * len(scribe.leaves))
+    contents = {
+        "pin": scribe.pin(),
+        "anchor": scribe.anchor(-1),
+        "older": scribe.anchor(int(share * len(scribe.commits))),
+        "by the root": scribe.checkpoint(size) + b"\n" + scribe.checkpoint(len(scribe.leaves)),
+        "by an epoch": scribe.checkpoint(size, epoch=1 + int(share * scribe.epoch)),
+    }
+    for name, content in contents.items():
+        (place / name).write_bytes(content)
+    pin, last, older = place / "pin", (Rung.FILE, place / "anchor"), (Rung.KEYRING, place / "older")
+
+    assert_agreement(
+        scribe.directory,
+        {
+            "nothing": Known(),
+            "the pin": Known(pin=pin),
+            "the anchor": Known(pin=pin, anchors=(last,)),
+            "two anchors": Known(anchors=(older, last)),
+            "by the root": Known(pin=pin, anchors=(older,), checkpoints=place / "by the root"),
+            "by an epoch": Known(pin=pin, checkpoints=place / "by an epoch"),
+        },
+    )
+
+
+# -- names and places
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [b"00000000.seg"],
+        ["0000000\N{ARABIC-INDIC DIGIT THREE}.seg".encode()],
+        ["00000001.\N{ARABIC-INDIC DIGIT THREE}.torn".encode()],
+        [b"00000001.7.torn", b"00000001.7.2.torn", b"reserve"],
+        [b"\xff\xfe", "\U0001f6aa".encode()],  # in the order of bytes, not in that of characters
+        [b"\xff\xfe\xc3"],
+        [b"00000001.seg\n"],
+        [b"00000009.seg"],
+    ],
+)
+def test_both_say_the_same_of_every_name(tmp_path: Path, names: list[bytes]) -> None:
+    directory = shutil.copytree(LOGS / "two-segments" / "audit", tmp_path / "audit")
+    for name in names:
+        shutil.copyfile(directory / "00000001.seg", os.fsencode(directory) + b"/" + name)
+
+    assert_agreement(directory, knowledge_of("two-segments"))
+    assert dump(shipped(directory, Known())["segment"])  # it can be printed
+
+
+def test_both_say_the_same_of_files_given_by_name(tmp_path: Path) -> None:
+    directory = shutil.copytree(LOGS / "whole" / "audit", tmp_path / "audit")
+    elsewhere = shutil.copytree(directory, tmp_path / "elsewhere")
+    first, second_file, third, fourth = sorted(directory.glob("*.seg"))
+    (tmp_path / "link").symlink_to(directory)
+    (tmp_path / "00000001.seg").symlink_to(first)
+    (tmp_path / "00000002.seg").mkdir()
+    os.mkfifo(tmp_path / "00000003.seg")
+    given = [
+        [fourth, third, second_file, first],
+        [first, second_file, elsewhere / third.name, fourth],
+        [first, second_file, elsewhere / first.name, third],
+        [second_file, third],
+        [directory, elsewhere],
+        [tmp_path / "link"],
+        [tmp_path / "00000001.seg", second_file],
+        [tmp_path / "00000002.seg"],
+        [first, tmp_path / "00000003.seg"],
+        [tmp_path / "missing", tmp_path / "link" / "reserve"],
+        [directory / "00000001.2948.torn", tmp_path / "missing"],
+    ]
+    for places in given:
+        pin = LOGS / "whole" / "pin.json"
+        answer, exit_code = second_verifier.verify([str(path) for path in places], pin=str(pin))
+        verdict = verify(places, pin=Pin.load(pin))
+
+        assert (places, answer | {"note": None}, exit_code) == (
+            places,
+            dict(verdict.to_json()) | {"note": None},
+            verdict.exit_code,
+        )
