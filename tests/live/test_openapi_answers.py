@@ -271,7 +271,7 @@ TOKEN = {"token": "canary-token-of-the-documents"}
 def look_while_locked(daemon: Daemon) -> None:
     for path in ("status", "approvals", "sessions", "grants", "policy", "policy/pending", "openapi.json"):
         daemon.control("GET", f"/v1/{path}")
-    for path in ("credentials", "operations", "audit/events"):
+    for path in ("credentials", "operations", "audit/events", "audit/activity", "audit/sessions"):
         daemon.control("GET", f"/v1/{path}", status=401)
     daemon.control("POST", "/v1/unlock", {"kek": 1}, status=422)
     assert {"state": "locked", "reason": None} == daemon.control("GET", "/v1/vault/quarantine")
@@ -344,6 +344,8 @@ def close_and_stop(daemon: Daemon) -> None:
     daemon.control("POST", "/v1/operations/{id}/settle", settle, id=OP, status=404)
     daemon.control("POST", "/v1/operations/{id}/reconcile", {}, id=OP)
     assert daemon.control("GET", "/v1/audit/events?limit=1000")["events"]
+    assert daemon.control("GET", "/v1/audit/activity?limit=1000")["rows"]
+    assert daemon.control("GET", "/v1/audit/sessions?limit=1000")["sessions"]
     assert daemon.control("POST", "/v1/audit/checkpoint", {})["countersigned"]
     daemon.control("POST", "/v1/freeze", {})
     daemon.control("POST", "/v1/thaw", daemon.signed("thaw", {}))
