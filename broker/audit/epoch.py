@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from broker.audit.disk import Disk, read_private_file, sync_directory, write_durably
+from broker.audit.disk import PRIVATE_DIRECTORY, Disk, read_private_file, sync_directory, write_durably
 from broker.audit.faults import AuditError
 from broker.audit.payload import LOG_ID_BYTES, Endorser
 
@@ -113,11 +113,15 @@ class FileSeeds:
 
     def keep(self, key: EpochKey) -> None:
         """Raises OSError."""
+        if not self._directory.is_dir():  # it was lost with all that was in it
+            self._directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True)
+            sync_directory(self._directory.parent)
         write_durably(self._path(key.number), pack_seed(key, self._log_id), self._disk)
 
     def held(self) -> list[EpochKey]:
         """All keys whose seeds are here. Raises AuditError on a file that is none of ours."""
-        keys = (self._load(path) for path in sorted(self._directory.iterdir()) if _is_seed(path.name))
+        found = sorted(self._directory.iterdir()) if self._directory.is_dir() else []
+        keys = (self._load(path) for path in found if _is_seed(path.name))
         return [key for key in keys if key is not None]
 
     def destroy_all_but(self, number: int) -> None:

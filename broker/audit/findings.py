@@ -157,7 +157,7 @@ def _has_commit_inside(rest: bytes) -> bool:
     found = rest.find(_COMMIT_BEGINS)
     while found >= 0:
         header = parse_header(rest, found)
-        if header is not None and found + header.record_bytes != len(rest):
+        if header is not None and found + header.record_bytes < len(rest):
             return True
         found = rest.find(_COMMIT_BEGINS, found + 1)
     return False

@@ -150,6 +150,15 @@ def test_a_torn_tail_and_a_lost_seed_are_both_told(tmp_path: Path) -> None:
     assert VerdictName.OK == killed.verdict().verdict
 
 
+def test_a_lost_directory_of_seeds_is_a_lost_seed_too(log: SmallLog) -> None:
+    log.paths.seeds.rmdir()
+    with log.writer() as writer:
+        writer.new_epoch_blocking(EpochReason.UNLOCK, log.root)
+
+    assert 0o700 == log.paths.seeds.stat().st_mode & 0o777
+    assert VerdictName.OK == log.verdict().verdict
+
+
 # The root's line in a checkpoint, and one on request
 
 
