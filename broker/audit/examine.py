@@ -22,6 +22,7 @@ from broker.audit.payload import (
     unpack_recovery,
     unpack_segment,
 )
+from broker.audit.resume import Passed
 from broker.audit.segment import MAX_SEGMENT_BYTES, SegmentFile, segment_name
 from broker.audit.verdict import VerdictName
 from broker.audit.walk import Stop, Stretch, Walk
@@ -124,6 +125,28 @@ class Examination:
         self.lineage = Lineage(head.identity, head.epoch_key)
         self.chain = Chain(head=head.previous, seq=found.seq, epoch=found.epoch, place=Place.COMMITTED)
         return True
+
+    def resume(self, behind: Passed) -> None:
+        """Begin after a file that passed before, with what was computed then. The identity has to be known."""
+        if self.identity is None:
+            raise ValueError("only a log whose identity is known can be gone on with")
+        self.tree = behind.tree()
+        self.lineage = Lineage(self.identity, behind.epoch_key)
+        self.chain = Chain(head=behind.head, seq=behind.seq, epoch=behind.epoch, place=Place.COMMITTED)
+
+    def passed(self, number: int, digest: str) -> Passed:
+        """Where the walk stands after a file in which nothing was found."""
+        chain, lineage = self.chain, self.lineage
+        return Passed(
+            number=number,
+            sha256=digest,
+            seq=0 if chain is None else chain.seq,
+            head=b"" if chain is None else chain.head,
+            epoch=0 if chain is None else chain.epoch,
+            epoch_key=b"" if lineage is None else lineage.epoch_key,
+            peaks=self.tree.peaks,
+            endorsed=lineage is not None and lineage.unendorsed is None,
+        )
 
     def _begin(self, file: SegmentFile, *, last: bool) -> Fate | None:
         """Look at the file's first record before the chain does: it may belong to another place or log."""

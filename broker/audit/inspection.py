@@ -1,7 +1,7 @@
 """What an inspection of the log answers, and the asking: a child process with bounded time that may be killed.
 
 An inspection is a verification with what only the daemon knows: damage that a human took over, and which closed files
-are as they were when they were last verified. The child reads public knowledge alone and is given no secret. It is
+have the bytes that were verified before. The child reads public knowledge alone and is given no secret. It is
 spoken to through a socket, which no other process can open by way of /proc, as it could open a pipe.
 """
 
@@ -38,15 +38,24 @@ SUSPECT = frozenset(
 )
 """Verdicts that let nothing run until a human has looked. A log that can't be read is none of them, and is not used."""
 
+FROM_OUTSIDE = frozenset({VerdictName.TRUNCATED, VerdictName.ROLLBACK, VerdictName.WRONG_LOG})
+"""What knowledge from outside the log may say of one that is whole: its place moves on while the log grows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """`verdict` is the truth about the whole log, `judged` what is to be acted on: behind known damage, the rest."""
+    """`verdict` is the truth about the whole log, `judged` what is to be acted on: behind known damage, the rest.
+
+    `intact`: every byte of the damage that was given is as it was, whatever the verdict is now. `unendorsed`: what
+    speaks against the log is the beginning of a stretch whose key nobody endorsed, and nothing before it.
+    """
 
     verdict: Verdict
     judged: Verdict
     known: bool
     damage: KnownDamage | None
+    intact: bool = False
+    unendorsed: bool = False
 
     @property
     def suspect(self) -> bool:
@@ -105,9 +114,8 @@ class Inspector:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                child = subprocess.Popen(
-                    self._argv, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env={}, cwd="/"
-                )
+                end = theirs.fileno()
+                child = subprocess.Popen(self._argv, stdin=end, stdout=end, stderr=subprocess.DEVNULL, env={}, cwd="/")
             with child:
                 self._child = child
                 try:
@@ -173,6 +181,8 @@ def inspection_of(answer: JsonObject) -> Inspection:
             judged=_verdict(answer["judged"]),
             known=answer["known"] is True,
             damage=KnownDamage.from_json(damage) if isinstance(damage, dict) else None,
+            intact=answer["intact"] is True,
+            unendorsed=answer["unendorsed"] is True,
         )
     except (KeyError, TypeError, ValueError) as cause:
         raise AuditError("the audit log was not verified: its verifier's answer makes no sense") from cause

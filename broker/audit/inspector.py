@@ -14,21 +14,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from broker.audit.faults import AuditError
-from broker.audit.inspection import SUSPECT
+from broker.audit.inspection import FROM_OUTSIDE, SUSPECT
 from broker.audit.ladder import HeldAnchor
-from broker.audit.payload import MAX_HEAD_BYTES, consistent_head
+from broker.audit.payload import Endorser, unpack_epoch
 from broker.audit.pin import Anchor, Pin
-from broker.audit.reader import hash_of
+from broker.audit.resume import Passed, behind_all, is_unchanged
 from broker.audit.segment import SegmentFile, layout_of, number_of, segment_name
 from broker.audit.verdict import Rung, Verdict, VerdictName
 from broker.audit.verify import Progress, verify
 from broker.contract.wire import JsonObject, JsonValue, WireError, dump, parse_object
+from broker.core.chain import HASH_BYTES, HEADER_BYTES, RecordType, parse_header
 from broker.core.damage import KnownDamage
 
 MAX_MEMORY_BYTES = 1 << 30  # of address space; what is resident stays far below
 MAX_REQUEST_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
 _STRENGTH = list(Rung)
+_WHOLE = frozenset({VerdictName.OK, VerdictName.OK_UNANCHORED})
 
 
 def main() -> int:
@@ -47,21 +49,24 @@ def inspect(request: JsonObject, progress: Progress) -> JsonObject:
     """Raises AuditError where pin or an anchor can't be read."""
     directory, pin = Path(str(request["directory"])), Pin.load(Path(str(request["pin"])))
     anchors = _anchors(request["anchors"], Path(str(request["directory"])))
-    before = _closed(directory)
-    verdict = _cheaply(directory, pin, anchors, request["verified"], before, progress)
-    verdict = verdict or verify(directory, pin=pin, anchors=anchors, progress=progress)
-    after = _closed(directory)
-    good = verdict.verdict in {VerdictName.OK, VerdictName.OK_UNANCHORED}
+    before = None if request["verified"] is None else Passed.from_json(request["verified"])
+    verdict = None if before is None else _cheaply(directory, pin, anchors, before, progress)
+    if verdict is None:
+        files: list[Passed] = []
+        verdict = verify(directory, pin=pin, anchors=anchors, progress=progress, passed=files)
+        before = behind_all(files[:-1]) if verdict.verdict in _WHOLE else None  # the last one grows
+    given = request["known"]
+    known = KnownDamage.from_json(given) if isinstance(given, dict) else None
     answer: dict[str, JsonValue] = {
         "verdict": verdict.to_json(),
         "judged": verdict.to_json(),
         "known": False,
         "damage": None,
-        "verified": after if good and after == before else None,
+        "intact": known is not None and _intact(directory, known),
+        "unendorsed": verdict.verdict is VerdictName.FORGED_SIGNATURE and _nobody_endorsed(directory, verdict),
+        "verified": None if before is None else before.to_json(),
     }
     if verdict.verdict in SUSPECT:
-        given = request["known"]
-        known = KnownDamage.from_json(given) if isinstance(given, dict) else None
         answer |= _damaged(directory, pin, anchors, verdict, known)
     return answer
 
@@ -77,8 +82,9 @@ def _damaged(
 
 
 def _damage_of(directory: Path, verdict: Verdict) -> KnownDamage:
-    """As it lies there now, from the first bad file on."""
-    first = 1 if verdict.segment is None else number_of(Path(verdict.segment)) or 1
+    """As it lies there now, from the first bad file on; all of it where it is knowledge from outside that speaks."""
+    named = None if verdict.segment is None or verdict.verdict in FROM_OUTSIDE else number_of(Path(verdict.segment))
+    first = named or 1
     sizes = [(number, size) for number, size in _sizes(directory) if number >= first]
     return KnownDamage(
         verdict=verdict.verdict.value,
@@ -93,10 +99,13 @@ def _damage_of(directory: Path, verdict: Verdict) -> KnownDamage:
 
 
 def _same(directory: Path, verdict: Verdict, known: KnownDamage) -> bool:
-    """The verdict, its place, and every byte that was there; only the last file has grown, or others have followed."""
+    """The verdict, its place, and every byte that was there."""
     place = (verdict.verdict.value, verdict.segment, verdict.offset, verdict.seq)
-    if place != (known.verdict, known.segment, known.offset, known.seq):
-        return False
+    return place == (known.verdict, known.segment, known.offset, known.seq) and _intact(directory, known)
+
+
+def _intact(directory: Path, known: KnownDamage) -> bool:
+    """Every byte that was there is; only the last file has grown, or others have followed."""
     first = known.files[0][0] if known.files else 1
     here = {number: size for number, size in _sizes(directory) if number >= first}
     for number, size in known.files[:-1]:
@@ -105,6 +114,17 @@ def _same(directory: Path, verdict: Verdict, known: KnownDamage) -> bool:
     numbers = [number for number, _ in known.files]
     added = [number for number in here if number not in numbers and number < max(numbers, default=0)]
     return not added and _digest(directory, known.files) == known.sha256
+
+
+def _nobody_endorsed(directory: Path, verdict: Verdict) -> bool:
+    """Whether the place that the verdict names is an EPOCH that says of itself that nobody endorsed it."""
+    with suppress(OSError), SegmentFile(directory / str(verdict.segment)) as file:
+        header = parse_header(file.read(verdict.offset or 0, HEADER_BYTES))
+        if header is not None and header.kind is RecordType.EPOCH:
+            payload_bytes = header.record_bytes - HEADER_BYTES - HASH_BYTES
+            entry = unpack_epoch(file.read((verdict.offset or 0) + HEADER_BYTES, payload_bytes))
+            return entry is not None and entry.endorser is Endorser.NOBODY and not any(entry.signature)
+    return False
 
 
 def _sizes(directory: Path) -> list[tuple[int, int]]:
@@ -126,50 +146,22 @@ def _digest(directory: Path, files: Sequence[tuple[int, int]]) -> str:
     return digest.hexdigest()
 
 
-def _closed(directory: Path) -> JsonObject | None:
-    """The files that nobody writes to any more, and what the one behind them says of its own beginning."""
-    with suppress(OSError):
-        *closed, last = layout_of(directory).segments or (directory,)
-        with SegmentFile(last) as file:
-            found = consistent_head(file.read(0, MAX_HEAD_BYTES))
-        if closed and found is not None:
-            return {
-                "files": [_facts(path) for path in closed],
-                "next": number_of(last) or 0,
-                "first_seq": found.seq,
-                "previous": found.head.previous.hex(),
-                "epoch_key": found.head.epoch_key.hex(),
-            }
-    return None
-
-
-def _facts(path: Path) -> JsonValue:
-    status = path.lstat()
-    return [path.name, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-
-
 def _cheaply(
-    directory: Path,
-    pin: Pin,
-    anchors: Sequence[HeldAnchor],
-    verified: JsonValue,
-    closed: JsonObject | None,
-    progress: Progress,
+    directory: Path, pin: Pin, anchors: Sequence[HeldAnchor], before: Passed, progress: Progress
 ) -> Verdict | None:
-    """The verdict from the last file alone, where all before it is as it was verified; None for any doubt at all."""
-    if closed is None or verified != closed:
+    """The verdict from what follows the files that passed before, where they are as they were; None for any doubt."""
+    try:
+        paths = layout_of(directory).segments
+    except OSError:
         return None
-    number, first_seq = closed["next"], closed["first_seq"]
-    if not isinstance(number, int) or not isinstance(first_seq, int):
+    if not is_unchanged(paths, before, [(held.anchor.seq, held.anchor.head) for held in anchors]):
         return None
-    older = [held for held in anchors if held.anchor.seq < first_seq]
-    if any(hash_of(directory, held.anchor.seq) != held.anchor.head for held in older):
+    newer = [held for held in anchors if held.anchor.seq >= before.seq]
+    verdict = verify(directory, pin=pin, anchors=newer, progress=progress, start=before)
+    if verdict.verdict not in _WHOLE:
         return None
-    newer = [held for held in anchors if held.anchor.seq >= first_seq]
-    verdict = verify(directory, pin=pin, anchors=newer, progress=progress, first=number)
-    if verdict.verdict not in {VerdictName.OK, VerdictName.OK_UNANCHORED}:
-        return None
-    rung = max([verdict.rung, *(held.rung for held in older)], key=_STRENGTH.index)
+    older = [held.rung for held in anchors if held.anchor.seq < before.seq]
+    rung = max([verdict.rung, *older], key=_STRENGTH.index)
     if rung is verdict.rung:
         return verdict
     return replace(verdict, verdict=VerdictName.OK, rung=rung)

@@ -5,6 +5,7 @@ and `reserve`. Anything else is reported, never skipped.
 """
 
 import fcntl
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -62,10 +63,27 @@ class SegmentFile:
         self.number = number_of(path) or 0
         self._descriptor = open_regular(path)
         self.size_bytes = os.fstat(self._descriptor).st_size
+        self._digest: hashlib._Hash | None = None
 
     def read(self, offset: int, count: int) -> bytes:
         """At most `count` bytes, none past the size taken at opening. Raises OSError."""
         return os.pread(self._descriptor, min(count, self.size_bytes - offset), offset)
+
+    def read_on(self, offset: int, count: int) -> bytes:
+        """The same for the one pass that goes over the whole file, which `digest` speaks of."""
+        content = self.read(offset, count)
+        if self._digest is not None:
+            self._digest.update(content)
+        return content
+
+    def keep_digest(self) -> None:
+        """From now on, at the file's beginning."""
+        self._digest = hashlib.sha256()
+
+    @property
+    def digest(self) -> str | None:
+        """Of the very bytes that the pass was given: another read may be given others."""
+        return None if self._digest is None else self._digest.hexdigest()
 
     def forget_cached(self) -> None:
         """Read what is on the disk: after a failed sync the cache may hold what the disk does not."""

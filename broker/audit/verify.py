@@ -14,6 +14,7 @@ from broker.audit.examine import Examination
 from broker.audit.findings import Finding
 from broker.audit.ladder import HeldAnchor, Ladder
 from broker.audit.pin import Pin
+from broker.audit.resume import Passed
 from broker.audit.segment import SegmentFile, layout_of, number_of, segment_name, shown_name, writer_is_live
 from broker.audit.verdict import TORN, Rung, Verdict, VerdictName
 
@@ -28,11 +29,14 @@ def verify(
     checkpoint: bytes | None = None,
     progress: Progress | None = None,
     first: int = 1,
+    start: Passed | None = None,
+    passed: list[Passed] | None = None,
 ) -> Verdict:
     """The verdict on a directory, or on segment files given by name. Raises nothing, whatever lies there.
 
     `checkpoint` is the content of a file of signed notes. With `first` the walk begins at that file and believes its
-    SEGMENT record about all before it: the verdict then speaks of the rest alone.
+    SEGMENT record about all before it: the verdict then speaks of the rest alone. With `start` it begins after a file
+    that passed before, and believes nothing. `passed` takes the files that were walked to their ends.
     """
     places = [directory] if isinstance(directory, Path) else list(directory)
     notes = () if checkpoint is None else parse_notes(checkpoint)
@@ -40,7 +44,10 @@ def verify(
         return unreadable("the checkpoint given holds no signed notes, or more than those", pinned=pin is not None)
     live = any(writer_is_live(place) for place in places)
     examination = Examination(identity=None if pin is None else pin.identity(), ladder=Ladder(anchors, notes))
-    ending = _look(places, examination, progress, first)
+    if start is not None:
+        examination.resume(start)
+        first = start.number + 1
+    ending = _look(places, examination, progress, first, passed, resumed=start is not None)
     if ending is None:
         examination.finish()
         ending = conclude(examination, live=live)
@@ -82,7 +89,15 @@ def _verdict(examination: Examination, ending: Ending, *, pinned: bool, live: bo
     )
 
 
-def _look(places: Sequence[Path], examination: Examination, progress: Progress | None, first: int) -> Ending | None:
+def _look(
+    places: Sequence[Path],
+    examination: Examination,
+    progress: Progress | None,
+    first: int,
+    passed: list[Passed] | None,
+    *,
+    resumed: bool,
+) -> Ending | None:
     """Walk all files. An ending where there is nothing to walk; what a walk finds stays in the examination."""
     found = _segments(places)
     if isinstance(found, Ending):
@@ -91,19 +106,22 @@ def _look(places: Sequence[Path], examination: Examination, progress: Progress |
     if not found:
         return Ending(verdict=VerdictName.EMPTY_OR_MISSING, note=f"there is no record from {segment_name(first)} on")
     sizes = [_size_of(path) for path in found]
-    done = 0
+    done, digest = 0, ""
     for index, path in enumerate(found):
         if number_of(path) != index + first:
             examination.finding = _gap(examination, index + first, path)
             return None
         try:
-            if index == 0 and first > 1 and not _trusted(path, examination):
+            if index == 0 and first > 1 and not resumed and not _trusted(path, examination):
                 return None
-            _walk_file(path, examination, last=path is found[-1], progress=_file_progress(progress, done, sum(sizes)))
+            told = _file_progress(progress, done, sum(sizes))
+            digest = _walk_file(path, examination, last=path is found[-1], progress=told, digested=passed is not None)
         except OSError as cause:
             examination.finding = examination.finding or _unreadable_file(examination, path, cause)
         if examination.finding is not None:
             return None
+        if passed is not None:
+            passed.append(examination.passed(index + first, digest))
         done += sizes[index]
     return None
 
@@ -125,10 +143,16 @@ def _trusted(path: Path, examination: Examination) -> bool:
     return trusted
 
 
-def _walk_file(path: Path, examination: Examination, *, last: bool, progress: Callable[[int], None] | None) -> None:
+def _walk_file(
+    path: Path, examination: Examination, *, last: bool, progress: Callable[[int], None] | None, digested: bool
+) -> str:
+    """The digest of what was read, where it is asked for."""
     with SegmentFile(path) as file:
+        if digested:
+            file.keep_digest()
         examination.enter(file, last=last, progress=progress)
         examination.settle()
+        return file.digest or ""
 
 
 def _file_progress(progress: Progress | None, done: int, total: int) -> Callable[[int], None] | None:

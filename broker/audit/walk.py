@@ -131,7 +131,7 @@ class Walk:
 
     def _more(self) -> bool:
         end = self._base + len(self._window)
-        fresh = self._file.read(end, WINDOW_BYTES)
+        fresh = self._file.read_on(end, WINDOW_BYTES)
         keep = max(0, self._at - HASH_BYTES)  # the hash before the next record stays in view
         self._window = self._window[keep:] + fresh
         self._base += keep

@@ -127,10 +127,9 @@ class LogWatch:
             return _reason(suspended.verdict)
         if inspection is None or not inspection.suspect:
             return None
-        verdict = inspection.judged.verdict
-        if verdict is VerdictName.FORGED_SIGNATURE and suspended is None and not self._writer.endorsed:
+        if inspection.unendorsed and suspended is None and not self._writer.endorsed:
             return QuarantineReason.AUDIT_UNENDORSED
-        return _reason(verdict)
+        return _reason(inspection.judged.verdict)
 
     def refuse_unusable(self, inspection: Inspection) -> None:
         """Raises AuditError where the log can't be used although nothing is proven against it."""

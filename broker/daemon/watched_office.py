@@ -9,7 +9,7 @@ import logging
 from contextlib import suppress
 
 from broker.audit import AuditError
-from broker.audit.inspection import Inspection
+from broker.audit.inspection import FROM_OUTSIDE, Inspection
 from broker.audit.verdict import VerdictName
 from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject, JsonValue
@@ -28,8 +28,6 @@ from broker.server.sessions import Ended
 from broker.vault import NEEDS_BACKUP, Opened, QuarantineReason, VaultError, in_words, remedy, verify
 
 LOG = logging.getLogger("doorward.daemon")
-_MOVES = frozenset({VerdictName.TRUNCATED, VerdictName.ROLLBACK, VerdictName.WRONG_LOG})
-"""What knowledge from outside the log says: its place moves on while the log grows."""
 
 
 class WatchedOffice(DaemonOffice):
@@ -159,12 +157,13 @@ class WatchedOffice(DaemonOffice):
         now = await self._inspected(damage)
         if damage is None:
             same = not now.suspect
-        elif damage.verdict in _MOVES:  # what the vault remembers is sealed: without it the log may well be whole
-            same = not now.suspect or now.verdict.verdict.value == damage.verdict
+        elif damage.verdict in FROM_OUTSIDE:  # what the vault remembers is sealed: without it the log may well be whole
+            same = now.intact and (not now.suspect or now.verdict.verdict.value == damage.verdict)
         else:
             same = now.known
         if not same:
-            raise ControlError("changed", "The audit log is not as it was shown any more; look at it again.")
+            how = "look at it again" if now.suspect else "start the daemon again, and look"
+            raise ControlError("changed", f"The audit log is not as it was shown any more; {how}.")
 
     async def _take_over(self, kek: Secret, claimed: Claimed) -> str:
         """The vault, ready but in no use yet; the id of the key that signed. Raises ControlError."""
@@ -193,7 +192,7 @@ class WatchedOffice(DaemonOffice):
         at = self._at
         if at.writer.suspended is not None or not at.writer.endorsed or (shown is not None and shown.suspect):
             try:
-                broken = shown is not None and shown.suspect and shown.judged.verdict not in _MOVES
+                broken = shown is not None and shown.suspect and shown.judged.verdict not in FROM_OUTSIDE
                 lineage = reason is QuarantineReason.AUDIT_UNENDORSED
                 await at.writer.readopt(at.vault.sign_as_root, next_file=broken and not lineage)
             except AuditError as cause:

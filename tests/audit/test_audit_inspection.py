@@ -1,9 +1,11 @@
 """An inspection in a child process: what it finds, what it need not read again, and what a human took over."""
 
 import errno
+import mmap
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -76,7 +78,7 @@ def request_for(log: SmallLog, *anchors: HeldAnchor, verified: JsonValue = None)
     }
 
 
-def test_closed_files_that_are_as_they_were_are_not_read_again(log: SmallLog) -> None:
+def test_closed_files_that_are_as_they_were_are_not_verified_again(log: SmallLog) -> None:
     first, second = Counting(), Counting()
     anchors = in_file(log.anchor)
     verified = inspect(request_for(log, *anchors), first)["verified"]
@@ -90,7 +92,7 @@ def test_closed_files_that_are_as_they_were_are_not_read_again(log: SmallLog) ->
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_an_anchor_in_a_file_that_is_not_read_again_still_counts(log: SmallLog, *, right: bool) -> None:
+def test_an_anchor_in_a_file_that_is_not_verified_again_still_counts(log: SmallLog, *, right: bool) -> None:
     early = log.anchor
     with log.writer() as writer:
         write_events(writer, 40)
@@ -105,7 +107,7 @@ def test_an_anchor_in_a_file_that_is_not_read_again_still_counts(log: SmallLog, 
 
 
 @pytest.mark.parametrize("back_in_time", [True, False])
-def test_a_closed_file_that_was_touched_is_read_again(log: SmallLog, *, back_in_time: bool) -> None:
+def test_a_closed_file_that_was_changed_is_noticed_whatever_its_times_say(log: SmallLog, *, back_in_time: bool) -> None:
     inspector, victim = Inspector(log.paths), log.segments()[1]
     assert not inspector.inspect(in_file(log.anchor)).suspect
     facts = victim.stat()
@@ -116,6 +118,48 @@ def test_a_closed_file_that_was_touched_is_read_again(log: SmallLog, *, back_in_
 
     assert (VerdictName.ALTERED, victim.name) == (found.verdict.verdict, found.verdict.segment)
     assert found.suspect
+
+
+@pytest.mark.parametrize("place", ["a disk", "memory"])
+def test_a_closed_file_that_is_changed_through_a_mapping_is_noticed(tmp_path: Path, place: str) -> None:
+    """Such a write moves neither time nor inode nor size, once the page was written to."""
+    memory = Path("/dev/shm")  # noqa: S108 - a file system that never writes its pages back
+    with tempfile.TemporaryDirectory(dir=memory if place == "memory" and memory.is_dir() else tmp_path) as directory:
+        log = new_log(Path(directory))
+        with log.writer() as writer:
+            write_events(writer, 60)
+        inspector, victim = Inspector(log.paths), log.segments()[1]
+        with victim.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+            mapped[300] = mapped[300]
+            assert not inspector.inspect(in_file(log.anchor)).suspect
+            mapped[300] ^= 1
+            found = inspector.inspect(in_file(log.anchor))
+
+    assert (VerdictName.ALTERED, victim.name) == (found.verdict.verdict, found.verdict.segment)
+
+
+def test_closed_files_that_were_restored_from_a_backup_are_as_they_were(log: SmallLog) -> None:
+    first, second = Counting(), Counting()
+    verified = inspect(request_for(log, *in_file(log.anchor)), first)["verified"]
+    for path in log.segments()[:-1]:
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+    told = inspect(request_for(log, *in_file(log.anchor), verified=verified), second)
+
+    assert VerdictName.OK is inspection_of(told).verdict.verdict
+    assert log.segments()[-1].stat().st_size == second.whole
+
+
+def test_the_last_file_is_held_against_what_was_computed_not_against_what_it_says(log: SmallLog) -> None:
+    """A whole other log from there on, with keys of its own, begins with another hash than the files before it end."""
+    verified = inspect(request_for(log, *in_file(log.anchor)), Counting())["verified"]
+    assert isinstance(verified, dict)
+    forged = {**verified, "head": "0" * 64}
+    counting = Counting()
+    found = inspection_of(inspect(request_for(log, verified=forged), counting))
+    assert VerdictName.OK_UNANCHORED is found.verdict.verdict
+    assert sum(path.stat().st_size for path in log.segments()) == counting.whole  # all of it was looked at
 
 
 def adopted(log: SmallLog) -> tuple[Inspector, KnownDamage]:
