@@ -45,7 +45,7 @@ from broker.ports import (
     SessionView,
     Vault,
 )
-from broker.steps import Named, Received, Recorded, Stop, Trail, Turns, judged
+from broker.steps import Named, Received, Recorded, Stop, Trail, Turns, contested, judged
 
 
 class Pipeline:
@@ -138,7 +138,9 @@ class Pipeline:
         if isinstance(decision, Deny):
             return Stop(trail=trail, frame=frame, gate=gate, refusal=refusals.denied(decision, frozen))
         unfit = self.unfit(frozen)
-        if unfit is None and not self._sessions.within_rate(decision.rules, policy.limits.requests_per_minute):
+        if unfit is None and not self._sessions.within_rate(
+            decision.rules or (frozen.operation,), policy.limits.requests_per_minute
+        ):
             unfit = refusals.over_rate()
         if unfit is not None:
             return Stop(trail=trail, frame=frame, gate=gate, refusal=unfit)
@@ -162,7 +164,9 @@ class Pipeline:
         if self._vault.credential_version(name) is None:
             return refusals.no_credential(name)
         uncovered = next((url for url in frozen.bound_urls if not self._vault.covers(name, url)), None)
-        return None if uncovered is None else refusals.not_bound(name, frozen.service.bound_as(uncovered))
+        if uncovered is not None:
+            return refusals.not_bound(name, frozen.service.bound_as(uncovered))
+        return contested(frozen, self._vault, name)
 
     async def _go_on(self, named: Named) -> Result | Unrecorded:
         try:

@@ -7,7 +7,7 @@ from typing import Protocol
 from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject
 from broker.core.channels import Frozen, Raw
-from broker.core.credential import CredentialSecret
+from broker.core.credential import Claims, CredentialSecret
 from broker.core.events import AuditEvent, Receipt
 from broker.core.gate import Permit
 from broker.core.grants import Circumstances
@@ -78,6 +78,10 @@ class Vault(Protocol):
 
     def covers(self, name: str, url: str) -> bool:
         """Whether a binding of the credential covers the canonical URL."""
+        ...
+
+    def claims(self, name: str) -> Claims:
+        """What a request that carries the credential may not say itself. Raises CredentialGone."""
         ...
 
     def lease(self, name: str, version: int) -> AbstractContextManager[SecretSet]:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from broker.contract.reasons import GateState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
-from broker.core import records, reply
+from broker.core import records, refusals, reply
+from broker.core.arguments import split_query
 from broker.core.asks import Asked
 from broker.core.channels import Frozen, Raw
 from broker.core.classify import channel
 from broker.core.events import AuditEvent, EventName, Receipt
+from broker.core.frozen import FrozenRequest
 from broker.core.gate import Standing
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt, attempt_of
@@ -31,7 +33,18 @@ from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.outcome import SshFault
 from broker.core.ssh.trust import HostKey, KeyState
 from broker.frames import ScrubbedFrames
-from broker.ports import AuditLog, AuditUnwritable, Clock, Diagnostics, Executor, FrameSink, Question, SessionView
+from broker.ports import (
+    AuditLog,
+    AuditUnwritable,
+    Clock,
+    CredentialGone,
+    Diagnostics,
+    Executor,
+    FrameSink,
+    Question,
+    SessionView,
+    Vault,
+)
 
 AT_ONCE_BYTES = 16_384  # a longer answer can be made so that judging it keeps everybody waiting
 
@@ -43,6 +56,18 @@ async def judged(frozen: Frozen, raw: Raw, secrets: SecretSet | None, *, now_ms:
         return scrub(channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt), secrets)
 
     return judge() if channel.size_bytes(raw) <= AT_ONCE_BYTES else await asyncio.to_thread(judge)
+
+
+def contested(frozen: Frozen, vault: Vault, credential: str) -> Refusal | None:
+    """A request that says itself what its credential says would be another one on the wire than was shown."""
+    if not isinstance(frozen, FrozenRequest):
+        return None
+    try:
+        claims = vault.claims(credential)
+    except CredentialGone:  # noticed again, and told, where the credential is leased
+        return None
+    said = claims.contested_by((name for name, _ in frozen.headers), (name for name, _ in split_query(frozen.query)))
+    return None if said is None else refusals.reserved(said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

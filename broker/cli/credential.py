@@ -25,16 +25,25 @@ from broker.cli.prompts import (
 )
 from broker.cli.reach import Desk, desk
 from broker.client.card_words import duration
-from broker.client.handover import credential_value, halves, needs_passphrase
+from broker.client.handover import aws_parts, credential_value, halves, needs_passphrase
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.secret import Secret
 
-KINDS = ("bearer", "basic", "header", "ssh-key", "ssh-password")
+KINDS = ("bearer", "basic", "header", "query", "cookie", "sigv4", "ssh-key", "ssh-password")
+_PARTS = {  # what stands beside a value: of which kind it is, and whether that kind needs it
+    "header": ("header", True),
+    "template": ("header", False),
+    "parameter": ("query", True),
+    "cookie": ("cookie", True),
+    "region": ("sigv4", False),
+    "aws_service": ("sigv4", False),
+}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _VALUES = """The value is asked for without echo, unless --stdin or --from-env says otherwise.
 For kind basic, --stdin and --from-env take USERNAME:PASSWORD.
+For kind sigv4 (AWS) they take ACCESS_KEY_ID:SECRET_ACCESS_KEY or ACCESS_KEY_ID:SECRET_ACCESS_KEY:SESSION_TOKEN.
 For kind ssh-key the value is the private key, by --from-file ID_ED25519; its passphrase is asked for where it has one,
 and not kept. An SSH credential is bound to ssh://user@host:port, as the policy spells the host's address."""
 
@@ -103,6 +112,8 @@ def secret_of(kind: str, given: Secret | None, name: str, options: Namespace | N
         return _basic(given, name)
     if kind == "ssh_key":
         return _key(given, name, options)
+    if kind == "sigv4":
+        return _aws(given, name)
     return credential_value(kind, given or typed_value(f"Value of {name} (not shown): "))
 
 
@@ -112,6 +123,10 @@ def _verbs(noun: str) -> Verbs:
     new.add_argument("--kind", choices=KINDS, default="bearer", help="how it travels; default bearer")
     new.add_argument("--header", metavar="NAME", help="for kind header: which one")
     new.add_argument("--template", metavar="TEXT", help="for kind header: its text, with {value} once")
+    new.add_argument("--parameter", metavar="NAME", help="for kind query: which one")
+    new.add_argument("--cookie", metavar="NAME", help="for kind cookie: which one")
+    new.add_argument("--region", metavar="NAME", help="for kind sigv4: where the host does not tell it")
+    new.add_argument("--aws-service", metavar="NAME", help="for kind sigv4: where the host does not tell it")
     verbs.add("list", "names, kinds, places and ages; never a value")
     rotated = verbs.add("rotate", "a new value for the same places", epilog=_VALUES)
     rebound = verbs.add("rebind", "other places; asks for the value again", epilog=_VALUES)
@@ -132,22 +147,16 @@ def _verbs(noun: str) -> Verbs:
 
 
 def _add(options: Namespace) -> int:
-    if (options.kind == "header") != (options.header is not None):
-        raise UsageError("--header NAME belongs to --kind header, and is needed there")
+    _check_parts(options)
     kind = options.kind.replace("-", "_")
     if kind != "ssh_key" and (options.certificate is not None or options.key_passphrase_fd is not None):
         raise UsageError("--certificate and --key-passphrase-fd belong to --kind ssh-key")
     if kind == "ssh_key" and not (options.stdin or options.from_env or options.from_file):
         raise UsageError("a private key has lines and is not typed: give it by --from-file FILE or --stdin")
-    if options.template is not None and options.kind != "header":
-        raise UsageError("--template belongs to --kind header")
     if not _NAME.fullmatch(options.name):
         raise UsageError(f"{options.name!r} is no name: up to 64 of a-z 0-9 . _ - and a letter or digit first")
     params: dict[str, JsonValue] = {"name": options.name, "kind": kind}
-    if options.header is not None:
-        params["header"] = options.header
-    if options.template is not None:
-        params["template"] = options.template
+    params |= {name: getattr(options, name) for name in _PARTS if getattr(options, name) is not None}
     with desk(options, transient=True, session=not options.origin, given=given_value) as reached:
         origins = options.origin or _proposed(reached, options)
         secret = secret_of(kind, reached.given, options.name, options)
@@ -155,6 +164,17 @@ def _add(options: Namespace) -> int:
     places = ", ".join(visible(origin) for origin in origins)
     show(answer, [f"added {visible(options.name)}; it goes to {places} and nowhere else"], as_json=options.json)
     return 0
+
+
+def _check_parts(options: Namespace) -> None:
+    """Raises UsageError where an option belongs to another kind, or is missing."""
+    for name, (kind, is_needed) in _PARTS.items():
+        option = f"--{name.replace('_', '-')}"
+        given = getattr(options, name) is not None
+        if given and options.kind != kind:
+            raise UsageError(f"{option} belongs to --kind {kind}")
+        if is_needed and not given and options.kind == kind:
+            raise UsageError(f"--kind {kind} needs {option} NAME")
 
 
 def _proposed(reached: Desk, options: Namespace) -> list[str]:
@@ -247,3 +267,15 @@ def _basic(given: Secret | None, name: str) -> dict[str, JsonValue]:
     if apart is None:
         raise CliError("for kind basic the value is USERNAME:PASSWORD")
     return credential_value("basic", apart[1], username=apart[0])
+
+
+def _aws(given: Secret | None, name: str) -> dict[str, JsonValue]:
+    if given is None:
+        key_id = word(f"Access key id of {name}:")
+        return credential_value(
+            "sigv4", typed_value(f"Secret access key of {name} (not shown): "), access_key_id=key_id
+        )
+    apart = aws_parts(given)
+    if apart is None:
+        raise CliError("for kind sigv4 the value is ACCESS_KEY_ID:SECRET_ACCESS_KEY[:SESSION_TOKEN]")
+    return credential_value("sigv4", apart[1], access_key_id=apart[0], session_token=apart[2])

@@ -24,6 +24,8 @@ def credential_value(
     username: str | None = None,
     passphrase: Secret | None = None,
     certificate: str | None = None,
+    access_key_id: str | None = None,
+    session_token: Secret | None = None,
 ) -> dict[str, JsonValue]:
     """The value of a credential of this kind as the contract spells it. The value is UTF-8."""
     text = value.reveal().decode("utf-8")
@@ -35,6 +37,9 @@ def credential_value(
             return parts if certificate is None else parts | {"certificate": certificate}
         case "ssh_password":
             return {"password": text}
+        case "sigv4":
+            key: dict[str, JsonValue] = {"access_key_id": access_key_id, "secret_access_key": text}
+            return key if session_token is None else key | {"session_token": session_token.reveal().decode("utf-8")}
         case "bearer":
             return {"token": text}
         case "basic":
@@ -60,6 +65,14 @@ def halves(value: Secret) -> tuple[str, Secret] | None:
     """USERNAME:PASSWORD taken apart; None where it is not of that form."""
     username, colon, password = value.reveal().partition(b":")
     return (username.decode("utf-8"), Secret(password)) if colon and password else None
+
+
+def aws_parts(value: Secret) -> tuple[str, Secret, Secret | None] | None:
+    """ACCESS_KEY_ID:SECRET_ACCESS_KEY[:SESSION_TOKEN] taken apart; None where it is not of that form."""
+    parts = value.reveal().split(b":", 2)
+    if len(parts) < 2 or not all(parts):
+        return None
+    return parts[0].decode("utf-8"), Secret(parts[1]), Secret(parts[2]) if len(parts) > 2 else None
 
 
 def write_line(descriptor: int, passphrase: Secret) -> None:

@@ -1,56 +1,63 @@
-"""Credentials as values: their kinds, where each may go, and the header that each makes.
+"""Credentials as values: their kinds, where each may go, and how one is made from its parts.
 
 A value goes only where a binding says: scheme, host, port and path prefix by whole segments, https unless the host is
 named loopback. Whatever is doubtful in a URL (dot segments, encoded slashes, odd hosts) is not covered.
 Stores nothing, sends nothing; messages never hold a value.
 """
 
-import base64
 import re
-import unicodedata
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from broker.core.http_secrets import (
+    MAX_VALUE_BYTES,
+    PLACEHOLDER,
+    BasicSecret,
+    BearerSecret,
+    Claims,
+    CookieSecret,
+    CredentialError,
+    HeaderSecret,
+    HttpSecret,
+    QuerySecret,
+    SigV4Secret,
+    basic_pair,
+    check_value,
+    claims,
+    header_for,
+)
 from broker.core.secret import Secret
+from broker.core.sigv4 import SigningError, scope_of
 from broker.core.ssh.model import SSH_PORT
 from broker.core.ssh.secrets import SshKeySecret, SshPasswordSecret
 from broker.core.urls import DEFAULT_PORTS, UrlError, canonical_url, check_path, is_loopback
 
-MAX_VALUE_BYTES = 8192
-MAX_USERNAME_BYTES = 256
-MAX_TEMPLATE_BYTES = 256
+__all__ = [
+    "ALONE", "MAX_BINDINGS", "MAX_VALUE_BYTES", "PLACEHOLDER", "BasicSecret", "BearerSecret", "Beside", "Binding",
+    "Claims", "CookieSecret", "Credential", "CredentialError", "CredentialKind", "CredentialMeta", "CredentialSecret",
+    "HeaderSecret", "HttpSecret", "QuerySecret", "SigV4Secret", "SshSecret", "check_bindings", "check_name", "claims",
+    "covers", "covers_url", "header_for", "kind_of", "make_secret", "parse_binding", "scrub_values", "with_value",
+]  # fmt: skip
+
 MAX_BINDINGS = 16
-PLACEHOLDER = "{value}"
 SSH = "ssh"
 MAX_PORT = 65_535
 
-# Framing, routing and connection control belong to the transport; a cookie is a kind of its own.
-RESERVED_HEADERS = frozenset(
-    {
-        "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie", "date",
-        "expect", "forwarded", "host", "http2-settings", "keep-alive", "origin", "range", "referer", "set-cookie",
-        "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
-    }
-)  # fmt: skip
-RESERVED_PREFIXES = ("proxy-", "sec-", "x-forwarded-", "access-control-")
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _SSH_PLACE = re.compile(
     r"ssh://(?P<user>[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63})@(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?/?"
 )
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*/?")
 
 
-class CredentialError(ValueError):
-    """A credential, a part of it or a binding is not acceptable. Says what to change, never a value."""
-
-
 class CredentialKind(StrEnum):
     BEARER = "bearer"
     BASIC = "basic"
     HEADER = "header"
+    QUERY = "query"
+    COOKIE = "cookie"
+    SIGV4 = "sigv4"
     SSH_KEY = "ssh_key"
     SSH_PASSWORD = "ssh_password"  # noqa: S105 - the name of a kind
 
@@ -75,49 +82,6 @@ class Binding:
         return f"{self.scheme}://{host}{port}{'' if self.path == '/' else self.path}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BearerSecret:
-    token: Secret
-
-    def __post_init__(self) -> None:
-        _check_header_value(self.token, "the token")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BasicSecret:
-    username: str = field(repr=False)
-    password: Secret
-
-    def __post_init__(self) -> None:
-        if len(self.username.encode("utf-8", "replace")) > MAX_USERNAME_BYTES:
-            raise CredentialError(f"the user name has more than {MAX_USERNAME_BYTES} bytes")
-        if ":" in self.username:
-            raise CredentialError("a user name with a colon can't be sent by Basic authentication")
-        _check_characters(self.username, "the user name")
-        _check_value(self.password, "the password")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderSecret:
-    """A value in a header of its own. The template holds `{value}` once."""
-
-    header: str
-    template: str
-    value: Secret
-
-    def __post_init__(self) -> None:
-        _check_header_name(self.header)
-        if len(self.template) > MAX_TEMPLATE_BYTES:
-            raise CredentialError(f"the template has more than {MAX_TEMPLATE_BYTES} bytes")
-        rest = self.template.replace(PLACEHOLDER, "", 1)
-        if len(rest) == len(self.template) or "{" in rest or "}" in rest:
-            raise CredentialError(f"the template holds {PLACEHOLDER} exactly once and no other braces")
-        if not (rest.isascii() and rest.isprintable()) or self.template != self.template.strip():
-            raise CredentialError("the template holds printable ASCII alone, with no space at its ends")
-        _check_header_value(self.value, "the value")
-
-
-HttpSecret: TypeAlias = BearerSecret | BasicSecret | HeaderSecret
 SshSecret: TypeAlias = SshKeySecret | SshPasswordSecret
 CredentialSecret: TypeAlias = HttpSecret | SshSecret
 SSH_KINDS = frozenset({CredentialKind.SSH_KEY, CredentialKind.SSH_PASSWORD})
@@ -134,6 +98,8 @@ class Credential:
     def __post_init__(self) -> None:
         check_name(self.name)
         check_bindings(self.bindings, self.kind)
+        if isinstance(self.secret, SigV4Secret):
+            check_scopes(self.bindings, self.secret)
 
     @property
     def kind(self) -> CredentialKind:
@@ -171,6 +137,15 @@ def check_bindings(bindings: tuple[Binding, ...], kind: CredentialKind) -> None:
         )
 
 
+def check_scopes(bindings: tuple[Binding, ...], secret: SigV4Secret) -> None:
+    """Every place is one whose region and service are known. Raises CredentialError."""
+    try:
+        for binding in bindings:
+            scope_of(secret, binding.host)
+    except SigningError as cause:
+        raise CredentialError(str(cause)) from None
+
+
 def kind_of(secret: CredentialSecret) -> CredentialKind:
     match secret:
         case BearerSecret():
@@ -179,6 +154,12 @@ def kind_of(secret: CredentialSecret) -> CredentialKind:
             return CredentialKind.BASIC
         case HeaderSecret():
             return CredentialKind.HEADER
+        case QuerySecret():
+            return CredentialKind.QUERY
+        case CookieSecret():
+            return CredentialKind.COOKIE
+        case SigV4Secret():
+            return CredentialKind.SIGV4
         case SshKeySecret():
             return CredentialKind.SSH_KEY
         case SshPasswordSecret():
@@ -194,6 +175,12 @@ class Beside:
     template: str | None = None
     passphrase: Secret | None = None
     certificate: str | None = None
+    parameter: str | None = None
+    cookie: str | None = None
+    access_key_id: str | None = None
+    session_token: Secret | None = None
+    region: str | None = None
+    aws_service: str | None = None
 
     @property
     def given(self) -> set[str]:
@@ -217,17 +204,32 @@ def make_secret(kind: CredentialKind, value: Secret, beside: Beside = ALONE) -> 
             _check_parts(kind, given | {"template"}, {"header", "template"})
             template = PLACEHOLDER if beside.template is None else beside.template
             return HeaderSecret(header=beside.header or "", template=template, value=value)
+        case CredentialKind.QUERY:
+            _check_parts(kind, given, {"parameter"})
+            return QuerySecret(parameter=beside.parameter or "", value=value)
+        case CredentialKind.COOKIE:
+            _check_parts(kind, given, {"cookie"})
+            return CookieSecret(cookie=beside.cookie or "", value=value)
+        case CredentialKind.SIGV4:
+            _check_parts(kind, given - {"session_token", "region", "aws_service"}, {"access_key_id"})
+            return SigV4Secret(
+                access_key_id=beside.access_key_id or "",
+                secret_access_key=value,
+                session_token=beside.session_token,
+                region=beside.region,
+                aws_service=beside.aws_service,
+            )
         case CredentialKind.SSH_KEY:
             _check_parts(kind, given - {"passphrase", "certificate"}, set())
             return _key(value, beside)
         case CredentialKind.SSH_PASSWORD:
             _check_parts(kind, given, set())
-            _check_value(value, "the password")
+            check_value(value, "the password")
             return SshPasswordSecret(password=value)
 
 
 def with_value(secret: CredentialSecret, value: Secret, beside: Beside = ALONE) -> CredentialSecret:
-    """The same credential with another value; for basic also with another user name. Raises CredentialError.
+    """The same credential with another value; basic also takes another user name. Raises CredentialError.
 
     A certificate is one key's, so another key comes with its own or with none.
     """
@@ -235,9 +237,17 @@ def with_value(secret: CredentialSecret, value: Secret, beside: Beside = ALONE) 
         case BasicSecret():
             _check_parts(CredentialKind.BASIC, beside.given | {"username"}, {"username"})
             return BasicSecret(username=secret.username if beside.username is None else beside.username, password=value)
-        case HeaderSecret():
-            _check_parts(CredentialKind.HEADER, beside.given, set())
+        case HeaderSecret() | QuerySecret() | CookieSecret():
+            _check_parts(kind_of(secret), beside.given, set())
             return replace(secret, value=value)
+        case SigV4Secret():
+            _check_parts(CredentialKind.SIGV4, beside.given - {"session_token"}, {"access_key_id"})
+            return replace(
+                secret,
+                access_key_id=beside.access_key_id or "",
+                secret_access_key=value,
+                session_token=beside.session_token,
+            )
         case BearerSecret() | SshKeySecret() | SshPasswordSecret():
             return make_secret(kind_of(secret), value, beside)
 
@@ -251,27 +261,17 @@ def _key(value: Secret, beside: Beside) -> SshKeySecret:
         raise CredentialError(str(cause)) from None
 
 
-def header_for(secret: HttpSecret) -> tuple[str, Secret]:
-    """Name and whole value of the header that carries the credential."""
-    match secret:
-        case BearerSecret():
-            return "Authorization", Secret(b"Bearer " + secret.token.reveal())
-        case BasicSecret():
-            return "Authorization", Secret(b"Basic " + _pair(secret))
-        case HeaderSecret():
-            before, after = secret.template.split(PLACEHOLDER)
-            return secret.header, Secret(before.encode("ascii") + secret.value.reveal() + after.encode("ascii"))
-
-
 def scrub_values(secret: CredentialSecret) -> tuple[Secret, ...]:
     """Every value that must never appear in an answer, as it is; encodings of them are the scrubber's business."""
     match secret:
         case BearerSecret():
             return (secret.token,)
         case BasicSecret():
-            return (secret.password, Secret(_pair(secret)))
-        case HeaderSecret():
+            return (secret.password, Secret(basic_pair(secret)))
+        case HeaderSecret() | QuerySecret() | CookieSecret():
             return (secret.value,)
+        case SigV4Secret(secret_access_key=key, session_token=token):
+            return (key,) if token is None else (key, token)
         case SshKeySecret():
             from broker.core.ssh.keyform import private_parts  # noqa: PLC0415 - likewise
 
@@ -334,41 +334,7 @@ def _ssh_binding(url: str) -> Binding:
     return Binding(scheme=SSH, host=host, port=port, path="/", user=found["user"])
 
 
-def _pair(secret: BasicSecret) -> bytes:
-    return base64.b64encode(secret.username.encode("utf-8") + b":" + secret.password.reveal())
-
-
 def _check_parts(kind: CredentialKind, given: set[str], wanted: set[str]) -> None:
     if given != wanted:
         names = ", ".join(sorted(wanted)) or "the value alone"
         raise CredentialError(f"a credential of kind {kind} takes {names}; check {', '.join(sorted(given ^ wanted))}")
-
-
-def _check_value(value: Secret, what: str) -> str:
-    if not 1 <= len(value) <= MAX_VALUE_BYTES:
-        raise CredentialError(f"{what} has not 1 to {MAX_VALUE_BYTES} bytes")
-    try:
-        text = value.reveal().decode("utf-8")
-    except UnicodeDecodeError:
-        raise CredentialError(f"{what} is not UTF-8 text") from None
-    _check_characters(text, what)
-    return text
-
-
-def _check_characters(text: str, what: str) -> None:
-    """Controls, line separators and halves of surrogate pairs: a pasted one is always a mistake."""
-    if any(unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"} for character in text):
-        raise CredentialError(f"{what} holds a control character or a line break")
-
-
-def _check_header_value(value: Secret, what: str) -> None:
-    text = _check_value(value, what)
-    if not text.isascii() or text != text.strip():
-        raise CredentialError(f"{what} goes into a header: ASCII alone, with no space at its ends")
-
-
-def _check_header_name(name: str) -> None:
-    if not _TOKEN.fullmatch(name):
-        raise CredentialError("the header's name has 1 to 64 token characters (RFC 9110, section 5.6.2)")
-    if name.lower() in RESERVED_HEADERS or name.lower().startswith(RESERVED_PREFIXES):
-        raise CredentialError("this header belongs to the transport and can't carry a credential")

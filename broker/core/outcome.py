@@ -13,6 +13,7 @@ from typing_extensions import override
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
 from broker.contract.wire import JsonObject, JsonValue
+from broker.core.secret import Secret
 from broker.core.ssh.outcome import SshFault, SshOutcome, SshPhase
 
 
@@ -69,6 +70,7 @@ class RawOutcome:
     sent_bytes: int = 0
     elapsed_ms: int = 0
     phase_ms: Mapping[str, int] = field(default_factory=dict)
+    derived: tuple[Secret, ...] = ()  # made of the credential for this attempt, such as a signature
 
     @override
     def __repr__(self) -> str:

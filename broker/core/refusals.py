@@ -59,6 +59,13 @@ def unknown_result() -> Refusal:
     )
 
 
+def reserved(said: str) -> Refusal:
+    """The request says what the service's credential says."""
+    return _invalid(
+        "reserved_header", f"Nothing was sent: {said} carries the credential and is set by the broker alone."
+    )
+
+
 def nothing_to_reconcile() -> Refusal:
     return _invalid(
         "unknown_correlation_id", "There is no such request of this caller's, and no change in doubt by this id."

@@ -95,6 +95,16 @@ class SecretSet:
                 return Cleaned(data=data, hits=hits + int(withheld), withheld=withheld, is_echo=echoed or hits > 0)
         return Cleaned(data=data, hits=hits + 1, withheld=True, is_echo=True)
 
+    def also(self, derived: Collection[Secret]) -> "SecretSet":
+        """The set with values that were made for one attempt; this set where there are none."""
+        if not derived:
+            return self
+        more = SecretSet(replaced=derived)
+        more._replaced += self._replaced
+        more._withheld += self._withheld
+        more._names = self._names
+        return more
+
     def in_lower_case(self, text: bytes) -> bool:
         """Whether a text that was lower-cased on its way, such as a header's name, holds a value."""
         everything = (*self._replaced, *self._withheld, *self._names)
@@ -182,6 +192,7 @@ def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
         report, diagnosis = ScrubReport(), diagnose(classified, raw, _Untouched())
         done = _scrubbed(classified, classified.answer, classified.completeness, (), report, hits=0, is_echo=False)
         return replace(done, diagnosis=diagnosis)
+    secrets = secrets.also(raw.derived)
     work = _Work(secrets)
     answer = None if classified.answer is None else work.answer(classified.answer, raw.body)
     completeness = None if classified.completeness is None else work.completeness(classified.completeness)

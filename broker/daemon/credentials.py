@@ -56,7 +56,7 @@ class Credentials:
         kind = CredentialKind(str(params["kind"]))
         value, beside = _value(kind, signed)
         try:
-            beside = replace(beside, header=text_or_none(params, "header"), template=text_or_none(params, "template"))
+            beside = _with_signed_parts(beside, params)
             secret = await asyncio.to_thread(make_secret, kind, value, beside)  # a key's passphrase is slow by design
             credential = Credential(name=str(params["name"]), bindings=_bindings(params), secret=secret)
         except CredentialError as error:
@@ -211,10 +211,29 @@ _WANTED = {
     CredentialKind.BEARER: ("token",),
     CredentialKind.BASIC: ("password", "username"),
     CredentialKind.HEADER: ("value",),
+    CredentialKind.QUERY: ("value",),
+    CredentialKind.COOKIE: ("value",),
+    CredentialKind.SIGV4: ("secret_access_key", "access_key_id"),
     CredentialKind.SSH_KEY: ("private_key",),
     CredentialKind.SSH_PASSWORD: ("password",),
 }
-_MAY_HAVE = {CredentialKind.SSH_KEY: frozenset({"passphrase", "certificate"})}
+_MAY_HAVE = {
+    CredentialKind.SSH_KEY: frozenset({"passphrase", "certificate"}),
+    CredentialKind.SIGV4: frozenset({"session_token"}),
+}
+
+
+def _with_signed_parts(beside: Beside, params: JsonObject) -> Beside:
+    """With what is part of the statement that the approver signed."""
+    return replace(
+        beside,
+        header=text_or_none(params, "header"),
+        template=text_or_none(params, "template"),
+        parameter=text_or_none(params, "parameter"),
+        cookie=text_or_none(params, "cookie"),
+        region=text_or_none(params, "region"),
+        aws_service=text_or_none(params, "aws_service"),
+    )
 
 
 def _value(kind: CredentialKind, signed: Signed) -> tuple[Secret, Beside]:
@@ -226,4 +245,6 @@ def _value(kind: CredentialKind, signed: Signed) -> tuple[Secret, Beside]:
         username=text_or_none(secret, "username"),
         passphrase=Secret(str(secret["passphrase"])) if "passphrase" in secret else None,
         certificate=text_or_none(secret, "certificate"),
+        access_key_id=text_or_none(secret, "access_key_id"),
+        session_token=Secret(str(secret["session_token"])) if "session_token" in secret else None,
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from broker.contract.reasons import VaultState
-from broker.core.credential import CredentialSecret
+from broker.core.credential import Claims, CredentialSecret, SshSecret, claims
 from broker.core.scrub import SecretSet, secret_set
 from broker.ports import CredentialGone
 from broker.vault import Fault, Vault, VaultError
@@ -22,6 +22,7 @@ class Custody:
         self._in_use = False
         self._leased: dict[tuple[str, int], tuple[CredentialSecret, SecretSet, int]] = {}
         self._sets: dict[tuple[str, int], SecretSet] = {}  # costly to build; dropped at lock
+        self._claims: dict[tuple[str, int], Claims] = {}  # names, no values; dropped at lock
 
     @property
     def state(self) -> VaultState:
@@ -39,6 +40,16 @@ class Custody:
     def covers(self, name: str, url: str) -> bool:
         return self._vault.covers(name, url)
 
+    def claims(self, name: str) -> Claims:
+        version = self._vault.credential_version(name)
+        if version is None:
+            raise CredentialGone
+        found = self._claims.get((name, version))
+        if found is None:
+            secret = self._value(name, version)
+            found = self._claims[name, version] = Claims() if isinstance(secret, SshSecret) else claims(secret)
+        return found
+
     def secret_of(self, name: str, version: int) -> CredentialSecret:
         """The value that is on lease. Raises LookupError where no work in flight holds it."""
         return self._leased[(name, version)][0]
@@ -51,6 +62,7 @@ class Custody:
         """At lock, before anything else: no action runs any more; what work in flight holds stays until its end."""
         self._in_use = False
         self._sets.clear()
+        self._claims.clear()
 
     @contextmanager
     def lease(self, name: str, version: int) -> Iterator[SecretSet]:

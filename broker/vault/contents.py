@@ -12,10 +12,13 @@ from broker.core.credential import (
     BasicSecret,
     BearerSecret,
     Binding,
+    CookieSecret,
     CredentialKind,
     CredentialMeta,
     CredentialSecret,
     HeaderSecret,
+    QuerySecret,
+    SigV4Secret,
     kind_of,
 )
 from broker.core.damage import KnownDamage
@@ -254,6 +257,18 @@ def encode_secret(secret: CredentialSecret) -> bytes:
             parts["value"] = spelled(secret.value.reveal())
             parts["header"] = secret.header
             parts["template"] = secret.template
+        case QuerySecret():
+            parts["value"] = spelled(secret.value.reveal())
+            parts["parameter"] = secret.parameter
+        case CookieSecret():
+            parts["value"] = spelled(secret.value.reveal())
+            parts["cookie"] = secret.cookie
+        case SigV4Secret(session_token=token):
+            parts["value"] = spelled(secret.secret_access_key.reveal())
+            parts["access_key_id"] = secret.access_key_id
+            parts["session_token"] = None if token is None else spelled(token.reveal())
+            parts["region"] = secret.region
+            parts["aws_service"] = secret.aws_service
         case SshKeySecret():
             parts["value"] = spelled(secret.private_key.reveal())
             parts["certificate"] = secret.certificate
@@ -275,6 +290,14 @@ def decode_secret(kind: CredentialKind, content: bytes) -> CredentialSecret:
             fields = _value_fields(kind, content, {"header", "template"})
             value = Secret(fields.octets("value"))
             return HeaderSecret(header=fields.text("header"), template=fields.text("template"), value=value)
+        case CredentialKind.QUERY:
+            fields = _value_fields(kind, content, {"parameter"})
+            return QuerySecret(parameter=fields.text("parameter"), value=Secret(fields.octets("value")))
+        case CredentialKind.COOKIE:
+            fields = _value_fields(kind, content, {"cookie"})
+            return CookieSecret(cookie=fields.text("cookie"), value=Secret(fields.octets("value")))
+        case CredentialKind.SIGV4:
+            return _aws_key(_value_fields(kind, content, {"access_key_id", "session_token", "region", "aws_service"}))
         case CredentialKind.SSH_KEY:
             fields = _value_fields(kind, content, {"certificate"})
             certificate = None if fields.absent("certificate") else fields.text("certificate")
@@ -282,6 +305,16 @@ def decode_secret(kind: CredentialKind, content: bytes) -> CredentialSecret:
         case CredentialKind.SSH_PASSWORD:
             fields = _value_fields(kind, content, set())
             return SshPasswordSecret(password=Secret(fields.octets("value")))
+
+
+def _aws_key(fields: Fields) -> SigV4Secret:
+    return SigV4Secret(
+        access_key_id=fields.text("access_key_id"),
+        secret_access_key=Secret(fields.octets("value")),
+        session_token=None if fields.absent("session_token") else Secret(fields.octets("session_token")),
+        region=None if fields.absent("region") else fields.text("region"),
+        aws_service=None if fields.absent("aws_service") else fields.text("aws_service"),
+    )
 
 
 def _value_fields(kind: CredentialKind, content: bytes, besides: set[str]) -> Fields:

@@ -63,6 +63,24 @@ class Pipe(io.TextIOWrapper):
             {"name": "hd", "kind": "header", "origins": ["https://d"], "header": "X-Key", "template": "Key={value}"},
             {"value": "canary-value-1"},
         ),
+        (
+            "add qu --kind query --parameter api_key --origin https://q --stdin",
+            b"canary-value-2",
+            {"name": "qu", "kind": "query", "origins": ["https://q"], "parameter": "api_key"},
+            {"value": "canary-value-2"},
+        ),
+        (
+            "add ck --kind cookie --cookie sid --origin https://q --stdin",
+            b"canary-value-3",
+            {"name": "ck", "kind": "cookie", "origins": ["https://q"], "cookie": "sid"},
+            {"value": "canary-value-3"},
+        ),
+        (
+            "add aws --kind sigv4 --region eu-west-1 --aws-service s3 --origin https://q --stdin",
+            b"AKIACANARY:canary/key:canary//token==",
+            {"name": "aws", "kind": "sigv4", "origins": ["https://q"], "region": "eu-west-1", "aws_service": "s3"},
+            {"access_key_id": "AKIACANARY", "secret_access_key": "canary/key", "session_token": "canary//token=="},
+        ),
     ],
 )
 def test_a_value_goes_in_signed_and_is_never_shown(

@@ -5,9 +5,11 @@ import errno
 import gzip
 import ssl
 from functools import partial
+from typing import cast
 
 import aiohttp
 import pytest
+from aiohttp import ClientRequest
 from aiohttp.client_reqrep import ConnectionKey
 from multidict import CIMultiDict
 from yarl import URL
@@ -108,13 +110,16 @@ async def test_phases_only_go_forward_and_an_answer_ends_the_watch() -> None:
 
 
 def test_a_value_that_no_header_can_hold_is_not_repeated_in_the_fault() -> None:
-    headers: CIMultiDict[str] = CIMultiDict()
-    inject(headers, BasicSecret(username="ä", password=Secret("ö")))  # Basic encodes whatever it is
+    class Request:
+        headers: CIMultiDict[str] = CIMultiDict()
+
+    request = cast("ClientRequest", Request())
+    inject(request, BasicSecret(username="ä", password=Secret("ö")), b"")  # Basic encodes whatever it is
     secret = BearerSecret(token=Secret("canary"))
     object.__setattr__(secret, "token", Secret(b"canary\xff"))
 
     with pytest.raises(ExecutorError) as caught:
-        inject(headers, secret)
+        inject(request, secret, b"")
     assert "canary" not in f"{caught.value} {caught.value.__cause__}"
 
 

@@ -6,7 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from broker.contract.reasons import VaultState
-from broker.core.credential import BearerSecret, Binding, CredentialSecret, covers_url, parse_binding
+from broker.core.credential import (
+    BearerSecret,
+    Binding,
+    Claims,
+    CredentialSecret,
+    SshSecret,
+    claims,
+    covers_url,
+    parse_binding,
+)
 from broker.core.scrub import SecretSet, secret_set
 from broker.core.secret import Secret
 from broker.ports import CredentialGone
@@ -36,13 +45,13 @@ class MemoryVault:
         self.state = VaultState.READY
         self.term += 1
 
-    def put(self, name: str, token: str, *origins: str) -> None:
+    def put(self, name: str, token: str, *origins: str, secret: CredentialSecret | None = None) -> None:
         """Add a credential, or its next version."""
         held = self.credentials.get(name)
         self.credentials[name] = Held(
             version=1 if held is None else held.version + 1,
             bindings=tuple(parse_binding(origin) for origin in origins),
-            secret=BearerSecret(token=Secret(token)),
+            secret=secret or BearerSecret(token=Secret(token)),
         )
 
     def credential_version(self, name: str) -> int | None:
@@ -51,6 +60,10 @@ class MemoryVault:
 
     def covers(self, name: str, url: str) -> bool:
         return any(covers_url(binding, url) for binding in self.credentials[name].bindings)
+
+    def claims(self, name: str) -> Claims:
+        secret = self.credentials[name].secret
+        return Claims() if isinstance(secret, SshSecret) else claims(secret)
 
     def secret_of(self, name: str, version: int) -> CredentialSecret:
         """The value of a credential that is on lease."""

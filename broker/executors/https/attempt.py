@@ -19,6 +19,7 @@ from typing_extensions import override
 from broker.core.credential import HttpSecret
 from broker.core.frozen import Deadlines
 from broker.core.outcome import Fault, Phase, RawOutcome
+from broker.core.secret import Secret
 from broker.executors.https.faults import AttemptLostError, ExecutorError
 from broker.executors.https.inject import inject
 
@@ -31,10 +32,13 @@ class Attempt:
     """The evidence of one dispatch. Phases only go forward; each phase has its own deadline."""
 
     protocol: ResponseHandler | None
+    derived: tuple[Secret, ...]
 
-    def __init__(self, deadlines: Deadlines, secret: HttpSecret | None = None) -> None:
+    def __init__(self, deadlines: Deadlines, secret: HttpSecret | None = None, *, body: bytes = b"") -> None:
         self.deadlines = deadlines
         self.secret = secret
+        self.signed_body = body
+        self.derived = ()
         self.protocol = None
         self.phase = Phase.APPROVED
         self.sent_bytes = 0
@@ -110,6 +114,7 @@ class Attempt:
             sent_bytes=self.sent_bytes,
             elapsed_ms=self._elapsed_ms(),
             phase_ms=self._marks,
+            derived=self.derived,
         )
 
     def _progress(self) -> None:
@@ -176,7 +181,7 @@ class WatchedRequest(ClientRequest):
         attempt.dispatch(conn.protocol)
         transport = open_transport(conn.transport)
         if attempt.secret is not None:
-            inject(self.headers, attempt.secret)
+            attempt.derived = inject(self, attempt.secret, attempt.signed_body)
             attempt.secret = None
         transport.set_write_buffer_limits(high=1, low=0)  # so that a drained slice is one that the kernel took
         if self.body:

@@ -70,7 +70,7 @@ class HttpsExecutor:
         frozen = permit.frozen
         if not isinstance(frozen, FrozenRequest):
             raise TypeError("the permit is for another channel")
-        attempt = Attempt(frozen.deadlines)
+        attempt = Attempt(frozen.deadlines, body=frozen.body)
         total = asyncio.timeout(frozen.deadlines.total_s)
         watch = asyncio.timeout(None)
         try:
