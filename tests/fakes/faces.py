@@ -22,11 +22,11 @@ from broker.contract.result import GateReport
 from broker.contract.statements import control_bytes, statement_bytes
 from broker.contract.wire import JsonObject
 from broker.core import reply
+from broker.core.asks import Asked
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame
-from broker.core.resolve import HttpAsk
 from broker.daemon import sockets
 from broker.daemon.assembly import Listener, listener
 from broker.server import faults
@@ -235,7 +235,7 @@ class ScriptedEngine:
             raise self.fault
         return fine(correlation_id)
 
-    async def explain(self, caller: Caller, ask: HttpAsk) -> JsonObject:
+    async def explain(self, caller: Caller, ask: Asked) -> JsonObject:
         return {"decision": "allow", "agent": caller.agent, "service": ask.service}
 
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None:

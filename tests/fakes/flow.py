@@ -13,11 +13,11 @@ import jsonschema_rs
 from broker.contract.schemas import schema
 from broker.contract.wire import JsonObject, dump
 from broker.core.approval import Happening
+from broker.core.asks import Asked
 from broker.core.identity import Caller
 from broker.core.ledger import AttemptState
 from broker.core.refusals import Refusal
 from broker.core.reply import Result
-from broker.core.resolve import HttpAsk
 from broker.pipeline import Pipeline
 from broker.ports import ApprovalDesk
 from broker.steps import Received
@@ -81,7 +81,7 @@ class Flow:
 
     def received(
         self,
-        ask: HttpAsk | Refusal,
+        ask: Asked | Refusal,
         *,
         caller: Caller | None = None,
         request_id: str | None = None,
@@ -117,7 +117,7 @@ class Flow:
 
     async def ask(
         self,
-        ask: HttpAsk | Refusal,
+        ask: Asked | Refusal,
         *,
         caller: Caller | None = None,
         request_id: str | None = None,
@@ -128,7 +128,7 @@ class Flow:
 
     async def ask_and_answer(
         self,
-        ask: HttpAsk,
+        ask: Asked,
         happening: Happening = Happening.APPROVED,
         *,
         caller: Caller | None = None,
@@ -142,7 +142,7 @@ class Flow:
         return answer.result()
 
     def asking(
-        self, ask: HttpAsk, *, caller: Caller | None = None, request_id: str | None = None, says: str | None = None
+        self, ask: Asked, *, caller: Caller | None = None, request_id: str | None = None, says: str | None = None
     ) -> "Asking":
         """A request whose card waits while the block runs; the block has to settle it."""
         return Asking(self, self.received(ask, caller=caller, request_id=request_id, says=says))
@@ -152,7 +152,7 @@ class Flow:
             while not true():  # noqa: ASYNC110 - it waits for whatever a test names
                 await asyncio.sleep(0)
 
-    async def doubt(self, ask: HttpAsk = market.TIP, *, caller: Caller | None = None) -> str:
+    async def doubt(self, ask: Asked = market.TIP, *, caller: Caller | None = None) -> str:
         """Bring a change into doubt; returns the attempt's id."""
         self.executor.answers.append(market.LOST)
         received = self.received(ask, caller=caller)
@@ -160,7 +160,7 @@ class Flow:
         assert AttemptState.IN_DOUBT is self.ledger.state(received.correlation_id)
         return received.correlation_id
 
-    async def doubt_after_yes(self, ask: HttpAsk, *, caller: Caller | None = None) -> str:
+    async def doubt_after_yes(self, ask: Asked, *, caller: Caller | None = None) -> str:
         """The same for a change that a human is asked about."""
         self.executor.answers.append(market.LOST)
         await self.ask_and_answer(ask, caller=caller)

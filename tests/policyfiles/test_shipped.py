@@ -42,11 +42,11 @@ def decided(**ask: Any) -> tuple[FrozenRequest, Decision]:
 
 
 def test_the_packs_are_found() -> None:
-    assert ("agents", "generic-rest", "github") == pack_names()
+    assert ("agents", "generic-rest", "github", "ssh-hosts") == pack_names()
 
 
 def test_a_pack_that_is_not_there_is_refused_with_those_that_are() -> None:
-    with pytest.raises(PolicyError, match="there are agents, generic-rest, github"):
+    with pytest.raises(PolicyError, match="there are agents, generic-rest, github, ssh-hosts"):
         pack_bytes("../secrets")
 
 
