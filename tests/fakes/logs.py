@@ -115,8 +115,8 @@ class SmallLog:
         return AuditWriter.open(self.paths, clock=self.clock, disk=disk, limits=limits)
 
     @contextmanager
-    def writer(self, *, limits: WriterLimits = SMALL) -> Iterator[AuditWriter]:
-        writer = self.open(limits=limits)
+    def writer(self, *, limits: WriterLimits = SMALL, disk: Disk | None = None) -> Iterator[AuditWriter]:
+        writer = self.open(limits=limits, disk=disk)
         try:
             yield writer
         finally:
