@@ -293,8 +293,8 @@ class Walk:
         return any(len(zeros) >= 3 and not any(zeros) for zeros in held)
 
     def _a_commit_stands_inside(self, start: int) -> bool:
-        at_the_end = len(self.data) - COMMIT_BYTES
-        return any(found.start() != at_the_end for found in COMMIT_HEADER.finditer(self.data, start))
+        found = COMMIT_HEADER.search(self.data, start)
+        return found is not None and found.start() + COMMIT_BYTES < len(self.data)
 
     def _take(self, kind: Type, h: bytes) -> None:
         self.ended = kind == Type.COMMIT and self.last_type == Type.END
