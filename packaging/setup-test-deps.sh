@@ -18,6 +18,7 @@ ssh:openssh-client:the speed of SSH commands against the common client
 gnome-keyring-daemon:gnome-keyring:the OS keyring as a home of the seeds of the audit log and as its anchor
 dbus-daemon:dbus:likewise, on a session bus of its own
 /lib/systemd/systemd-journal-remote:systemd-journal-remote:the audit log beside a journal, in speed and in what is noticed
+strace:strace:that the record which power cuts are played from leaves out no call
 systemd-analyze:systemd:the syntax and the sandbox of the systemd units
 dash:dash:wrapped remote commands under that login shell
 busybox:busybox:the same under its ash
