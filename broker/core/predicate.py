@@ -1,6 +1,6 @@
 """Predicates over answers: JMESPath as data, compiled once, its traps refused, its cost bounded on hostile answers.
 
-A predicate sees `{status, headers, json, text}`, or of a command's end `{exit_code, stdout, stderr}`. Answers over
+A predicate sees `{status, headers, json, text, xml}`, or of a command's end `{exit_code, stdout, stderr}`. Answers over
 1 MiB, deeper than 64 or dearer than a fixed number of steps are unverified: `holds` says None, and no caller may take
 that for success. Nothing here reads a clock, so the same answer always gets the same verdict. Request arguments
 (`$name`) are bound as literals before compilation.
@@ -76,14 +76,19 @@ class AnswerView(dict[str, JsonValue]):
 
 
 def answer_view(
-    *, status: int, headers: Iterable[tuple[str, str]] = (), json: JsonValue = None, text: str | None = None
+    *,
+    status: int,
+    headers: Iterable[tuple[str, str]] = (),
+    json: JsonValue = None,
+    text: str | None = None,
+    xml: JsonValue = None,
 ) -> AnswerView:
     """What predicates look at. Header names become lower-case, a repeated header becomes a list."""
     seen: dict[str, list[str]] = {}
     for name, value in headers:
         seen.setdefault(name.lower(), []).append(value)
     folded: dict[str, JsonValue] = {name: values[0] if len(values) == 1 else values for name, values in seen.items()}
-    return AnswerView({"status": status, "headers": folded, "json": json, "text": text})
+    return AnswerView({"status": status, "headers": folded, "json": json, "text": text, "xml": xml})
 
 
 def holds(predicate: Predicate, view: JsonObject) -> bool | None:
@@ -152,7 +157,7 @@ def _within_bounds(view: JsonObject) -> bool:
                 members = container.values()
             characters += sum([len(member) for member in members if type(member) is str])
             deeper += [member for member in members if isinstance(member, dict | list)]
-        if characters > 2 * MAX_ANSWER_CHARACTERS:  # an answer stands there as text and as JSON
+        if characters > 2 * MAX_ANSWER_CHARACTERS:  # an answer stands there as text and as JSON or XML
             return False
         if not deeper:
             return True

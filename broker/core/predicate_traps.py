@@ -10,7 +10,7 @@ from jmespath.functions import Functions
 
 Node: TypeAlias = dict[str, Any]
 
-ANSWER = ("status", "headers", "json", "text")  # what a predicate sees of an answer over HTTP
+ANSWER = ("status", "headers", "json", "text", "xml")  # what a predicate sees of an answer over HTTP
 ENDING = ("exit_code", "stdout", "stderr")  # and of the end of a command
 _ORDER = frozenset({"lt", "lte", "gt", "gte"})
 _YES_OR_NO = frozenset({"contains", "starts_with", "ends_with"})

@@ -29,7 +29,7 @@ JSON = st.recursive(
 
 
 def view(**parts: JsonValue) -> dict[str, JsonValue]:
-    return {"status": 200, "headers": {}, "json": None, "text": None, **parts}
+    return {"status": 200, "headers": {}, "json": None, "text": None, "xml": None, **parts}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_predicate_says_whether_an_answer_fits(
         ("contains(`null`, 'x')", "raises on what is missing"),
         ("max(json.n) == `1`", "as in x || `[]`"),
         ("satus == `1`", "a predicate sees status, headers, json, text"),
-        ("json.a == xml", "a predicate sees"),
+        ("json.a == yaml", "a predicate sees"),
         ('headers."Retry-After" != `null`', "header names are lower-case"),
         ("status == `foo`", "between back-ticks stands JSON"),
         ('status == `{"a": 1, "a": 2}`', "between back-ticks stands JSON"),
@@ -250,7 +250,13 @@ def test_two_predicates_of_one_text_are_equal() -> None:
 def test_a_view_folds_header_names_and_lists_repeated_ones() -> None:
     made = answer_view(status=200, headers=[("Link", "a"), ("LINK", "b"), ("ETag", "c")], json=[1], text="[1]")
 
-    assert {"status": 200, "headers": {"link": ["a", "b"], "etag": "c"}, "json": [1], "text": "[1]"} == made
+    assert {
+        "status": 200,
+        "headers": {"link": ["a", "b"], "etag": "c"},
+        "json": [1],
+        "text": "[1]",
+        "xml": None,
+    } == made
 
 
 def test_a_command_s_end_is_seen_by_names_of_its_own() -> None:
@@ -260,5 +266,5 @@ def test_a_command_s_end_is_seen_by_names_of_its_own() -> None:
     assert holds(lock, {"exit_code": 100, "stdout": "", "stderr": ""}) is False
     with pytest.raises(PredicateError, match="exit_code, stdout, stderr, and nothing of another name"):
         compile_predicate("status==`404`", sees=ENDING)
-    with pytest.raises(PredicateError, match="status, headers, json, text, and nothing of another name"):
+    with pytest.raises(PredicateError, match="status, headers, json, text, xml, and nothing of another name"):
         compile_predicate("exit_code==`0`")

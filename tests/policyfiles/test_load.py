@@ -113,7 +113,7 @@ def test_two_ca_files_of_one_name_are_refused() -> None:
 
 def test_faults_of_all_kinds_come_together_and_in_order() -> None:
     told = refused(
-        ("b.toml", b'version = 1\n[[rules]]\nid = "a"\napproval = "maybe"\nevidence = 1\n'),
+        ("b.toml", b'version = 1\n[[rules]]\nid = "a"\napproval = "maybe"\nnosuch = 1\n'),
         ("a.toml", b"x = "),
         ("ca.pem", b""),
     )

@@ -6,7 +6,6 @@ declared default, and said so; it never becomes zero.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -14,10 +13,13 @@ from email.utils import parsedate_to_datetime
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.policy.declarations import Delay
 from broker.core.policy.model import RateLimit
+from broker.core.policy.places import at
 
 RETRY_AFTER = Delay(path="headers.retry-after", kind="http_retry_after")
 DEFAULT_RATE_LIMIT = RateLimit(delays=(RETRY_AFTER,))
 
+_FIRST_MEMBER = re.compile(r'\s*(?:"[^"]*"|[A-Za-z*][^\s;,="]*(?:=[^\s;,"]+)?)((?:\s*;[^;,]*)*)')
+_PARAMETERS = re.compile(r";\s*([a-z*][a-z0-9_.*-]*)=([0-9.]+)(?=\s*(?:;|$))")
 _SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _DAY, _MONTH, _TIME = (
     "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)",
@@ -47,7 +49,7 @@ def wait_told(view: JsonObject, limit: RateLimit, *, now_ms: int, floor_s: int |
         told = at(view, delay.path)
         if told is None:
             continue
-        seconds = _seconds(told, delay.kind, reference_s=_reference_s(view, now_ms))
+        seconds = _seconds(told, delay, reference_s=_reference_s(view, now_ms))
         if seconds is not None:
             return Wait(seconds=max(floor, seconds))
         doubtful = True
@@ -57,7 +59,7 @@ def wait_told(view: JsonObject, limit: RateLimit, *, now_ms: int, floor_s: int |
 def retry_after(view: JsonObject, *, now_ms: int) -> int | None:
     """Seconds of a readable Retry-After, at least one; None where there is none."""
     told = at(view, RETRY_AFTER.path)
-    seconds = None if told is None else _seconds(told, RETRY_AFTER.kind, reference_s=_reference_s(view, now_ms))
+    seconds = None if told is None else _seconds(told, RETRY_AFTER, reference_s=_reference_s(view, now_ms))
     return None if seconds is None else max(1, seconds)
 
 
@@ -67,21 +69,16 @@ def skew_s(view: JsonObject, *, now_ms: int) -> int | None:
     return None if date is None else date - now_ms // 1000
 
 
-def at(view: JsonObject, path: str) -> JsonValue:
-    """The value at a plain dotted path such as `headers.retry-after` or `json.items.0.id`; None where there is none."""
-    value: JsonValue = view
-    for step in path.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, Sequence) and not isinstance(value, str) and step.isascii() and step.isdigit():
-            index = int(step)
-            value = value[index] if index < len(value) else None
-        else:
-            return None
-    return value
+def told_s(view: JsonObject, delay: Delay, *, now_ms: int) -> int | None:
+    """What one place tells; None where nothing stands there that can be read."""
+    told = at(view, delay.path)
+    return None if told is None else _seconds(told, delay, reference_s=_reference_s(view, now_ms))
 
 
-def _seconds(told: JsonValue, kind: str, *, reference_s: float) -> int | None:
+def _seconds(told: JsonValue, delay: Delay, *, reference_s: float) -> int | None:
+    kind = delay.kind
+    if kind == "sf_param":
+        told = _parameter(told, delay.parameter)
     date = _http_date(told) if kind == "http_retry_after" else None
     if date is not None:
         return max(0, math.ceil(date - reference_s))
@@ -93,6 +90,17 @@ def _seconds(told: JsonValue, kind: str, *, reference_s: float) -> int | None:
     elif kind == "epoch_ms":
         number = number / 1000 - reference_s
     return max(0, math.ceil(number))
+
+
+def _parameter(told: JsonValue, name: str) -> str | None:
+    """A parameter of the first member of a structured field (RFC 9651); of repeated fields the first is read."""
+    if isinstance(told, list):
+        told = told[0]
+    if not isinstance(told, str):
+        return None
+    member = _FIRST_MEMBER.match(told)
+    found = _PARAMETERS.findall(member[1]) if member is not None else []
+    return next((value for key, value in found if key == name), None)
 
 
 def _number(told: JsonValue) -> float | None:

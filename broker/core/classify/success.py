@@ -7,9 +7,10 @@ from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonValue
 from broker.core.classify.case import Case, after, malformed
 from broker.core.classify.declared import is_declared_success
-from broker.core.classify.delays import at, retry_after
+from broker.core.classify.delays import retry_after
 from broker.core.classify.reading import is_json
 from broker.core.outcome import Verdict
+from broker.core.policy.places import at
 
 POLL_AFTER_S = 10
 _ACCEPTED = 202
@@ -18,9 +19,19 @@ _NOT_MODIFIED = 304
 
 def judge_decoding(case: Case) -> Verdict | None:
     """Step 4. The body of an error status may be anything: the status speaks for itself."""
+    if case.raw.is_body_gone and case.raw.body_complete and _has_to_be_looked_into(case):
+        message = "The answer was handed on, and is larger than what the operation's declarations can be checked on."
+        return malformed(case, "too_large", message)
     if case.reading.broken is None or case.status >= 400:
         return None
     return malformed(case, "decoding", f"The upstream's JSON can't be relied on: {case.reading.broken}.")
+
+
+def _has_to_be_looked_into(case: Case) -> bool:
+    """Whether the operation declares something of the body, and the body is of a kind that it can be found in."""
+    declared, media = case.declared, case.reading.media
+    promises = declared is not None and (declared.success_when or declared.identity or declared.errors)
+    return bool(promises) and (media is None or is_json(media) or media.startswith("text/"))
 
 
 def judge_success(case: Case) -> Verdict:

@@ -9,7 +9,7 @@ from datetime import date
 from enum import StrEnum
 from types import MappingProxyType
 
-from broker.contract.reasons import IncompleteCode, WarningCode
+from broker.contract.reasons import IncompleteCode, Retry, WarningCode
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.policy.place import Place
 from broker.core.predicate import Predicate
@@ -90,7 +90,7 @@ class IncompleteRule:
 
     when: Predicate
     code: IncompleteCode
-    retry: str | None = None  # never | bounded | after_human; default by the code
+    retry: Retry | None = None  # default by the code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,15 +231,14 @@ class WarningRule:
     code: WarningCode
     owner: str | None = None
     review_by: date | None = None
-    place: Place
+    place: Place = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSchema:
-    """A JSON Schema that the body of a success has to keep. `text` is its JSON."""
+    """A JSON Schema (2020-12) that the body of a success has to keep. `text` is its JSON."""
 
-    name: str
-    text: str = field(repr=False)
+    text: str
 
 
 class Claim(StrEnum):

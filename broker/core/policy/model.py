@@ -150,7 +150,8 @@ class Operation:
     query: tuple[str, ...] = ()
     body: tuple[str, ...] | None = None
     body_free: bool = False  # any JSON object is allowed as the body
-    body_media: str = "application/json"  # or application/x-www-form-urlencoded; else the body travels as it is given
+    body_raw: bool = False  # the body is bytes of `body_media`, and no argument of it has a name
+    body_media: str = "application/json"  # or application/x-www-form-urlencoded; of a raw body any
     required: tuple[str, ...] = ()  # of query and body; arguments of the path always are
     fixed_query: tuple[tuple[str, str], ...] = ()
     fixed_headers: tuple[tuple[str, str], ...] = ()

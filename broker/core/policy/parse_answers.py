@@ -1,30 +1,41 @@
-"""How the answers of an operation are read: success, errors, rate limits, completeness, with their examples run.
+"""How the answers of an operation are read: success, errors, rate limits, logins, with their examples run.
 
 These blocks may stand in [services.X.defaults]; an operation's own block replaces the default as a whole.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from datetime import date, datetime
+from functools import lru_cache
 
-from broker.contract.reasons import CODES, Category, Effect, RemoteEffect, Retry, WarningCode
-from broker.core.policy.declarations import CallLimits, CompletenessDecl, Delay
+import jsonschema_rs
+
+from broker.contract.reasons import CODES, Category, Effect, IncompleteCode, RemoteEffect, Retry, WarningCode
+from broker.contract.wire import dump
+from broker.core.policy.declarations import (
+    Auth,
+    Follow,
+    Gateway,
+    Redirect,
+    ResponseSchema,
+    WarningRule,
+)
 from broker.core.policy.keys import (
-    COMPLETENESS,
+    AUTH,
     DELAY,
     ERROR,
-    EXAMPLE,
-    EXAMPLES,
-    IDEMPOTENCY,
+    GATEWAY,
     IDENTITY,
-    OPERATION_LIMITS,
     RATE_LIMIT,
+    REDIRECT,
     RESPONSE,
     SUCCESS,
+    WARNING,
 )
-from broker.core.policy.model import AnswerRule, Identity, RateLimit
+from broker.core.policy.model import AnswerRule, Identity, Operation, RateLimit
+from broker.core.policy.parse_lists import delay_of, list_blocks_over
+from broker.core.policy.parse_predicates import is_json, never, predicate_of
+from broker.core.policy.places import PLACE, PLACE_SHAPE
 from broker.core.policy.table import Table
-from broker.core.predicate import AnswerView, Predicate, PredicateError, answer_view, compile_predicate, holds
-from broker.core.predicate_traps import ANSWER
 
 JUDGEMENTS = (
     Category.PARTIAL,
@@ -36,63 +47,46 @@ JUDGEMENTS = (
     Category.MALFORMED_RESPONSE,
     Category.OUTCOME_UNKNOWN,
 )
-DELAY_KINDS = ("http_retry_after", "delta_s", "epoch_s", "epoch_ms")
 MEDIA = r"json|\+json|text|\+xml|xml|[a-z0-9.+-]+/[a-z0-9.+*-]+"
-PLACE = r"(?:headers|json)(?:\.[A-Za-z0-9_-]+)+"
-PLACE_SHAPE = "a dotted place in the answer, such as json.id or headers.retry-after"
+_MEDIA_SHAPE = "json, +json, text, xml or type/subtype"
 _MAX_WAIT_S = 86_400
 _UNKNOWN_BY_DEFAULT = frozenset({Category.OUTCOME_UNKNOWN, Category.MALFORMED_RESPONSE, Category.PARTIAL})
+_MAX_MARKER = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The shared blocks of an operation, as far as they are declared."""
-
-    success_statuses: tuple[int, ...] = ()
-    success_when: Predicate | None = None
-    media: tuple[str, ...] = ()
-    response_headers: tuple[str, ...] = ()
-    identity: Identity | None = None
-    errors: tuple[AnswerRule, ...] = ()
-    rate_limit: RateLimit | None = None
-    completeness: CompletenessDecl | None = None
-    limits: CallLimits = field(default_factory=CallLimits)
-
-
-def reading_of(table: Table, inherited: Reading) -> Reading:
-    """The blocks in a table over those that it inherits."""
-    reading = inherited
+def blocks_over(table: Table, inherited: Operation) -> Operation:
+    """The shared blocks of a table over those that it inherits."""
+    read = list_blocks_over(table, inherited)
     if (success := table.table("success", SUCCESS)) is not None:
         when = predicate_of(success, "when", examples_required=False)
-        reading = replace(reading, success_statuses=success.integers("statuses", low=200, high=599), success_when=when)
+        read = replace(read, success_statuses=success.integers("statuses", low=200, high=599), success_when=when)
     if (response := table.table("response", RESPONSE)) is not None:
-        reading = replace(reading, media=_media(response), response_headers=_header_names(response))
+        read = _with_response(response, read)
     if (identity := table.table("identity", IDENTITY)) is not None:
-        path = identity.text("path", pattern=PLACE, expected=PLACE_SHAPE)
-        reading = replace(
-            reading, identity=Identity(path=path, type=identity.choice("type", ("string", "integer"), "string"))
-        )
+        read = replace(read, identity=_identity(identity))
     if "errors" in table:
-        reading = replace(reading, errors=tuple(_error_rule(entry) for entry in table.tables("errors", ERROR)))
+        read = replace(read, errors=tuple(_error_rule(entry) for entry in table.tables("errors", ERROR)))
     if (limit := table.table("rate_limit", RATE_LIMIT)) is not None:
-        reading = replace(reading, rate_limit=_rate_limit(limit))
-    if (completeness := table.table("completeness", COMPLETENESS)) is not None:
-        when = predicate_of(completeness, "complete_when", required=True)
-        reading = replace(reading, completeness=CompletenessDecl(complete_when=when))
-    if (limits := table.table("limits", OPERATION_LIMITS)) is not None:
-        most = limits.optional_integer("max_bytes", low=1, high=1 << 30)
-        reading = replace(reading, limits=CallLimits(max_bytes=most))
-    if (idempotency := table.table("idempotency", IDEMPOTENCY)) is not None and idempotency.text("kind") != "none":
-        idempotency.fault("kind", "not supported by this version", '"none"')
-    return reading
+        read = replace(read, rate_limit=_rate_limit(limit))
+    if (auth := table.table("auth", AUTH)) is not None:
+        read = replace(read, auth=_auth(auth))
+    if (redirect := table.table("redirect", REDIRECT)) is not None:
+        redirect.choice("cross_host_credential", ("never",), "never")
+        follow = redirect.word("follow", tuple(Follow), "redirect.follow", Follow.NEVER)
+        read = replace(read, redirect=Redirect(follow=Follow(follow)))
+    if (gateway := table.table("gateway", GATEWAY)) is not None:
+        read = replace(read, gateway=Gateway(reject_proof=gateway.integers("reject_proof", low=500, high=599)))
+    if "warnings" in table:
+        read = replace(read, warnings=tuple(_warning(entry) for entry in table.tables("warnings", WARNING)))
+    return read
 
 
-def check_reading(table: Table, reading: Reading, effect: Effect) -> None:
+def check_blocks(table: Table, read: Operation) -> None:
     """What an operation's rules may not say together, whether they are its own or inherited."""
     key = "errors" if "errors" in table else None
-    if reading.rate_limit is None and any(rule.use_rate_limit for rule in reading.errors):
+    if read.rate_limit is None and any(rule.use_rate_limit for rule in read.errors):
         table.fault(key, 'a rule says use = "rate_limit", and there is no rate_limit', "a rate_limit block")
-    if effect is not Effect.READ and any(map(_resends_in_doubt, reading.errors)):
+    if read.effect is not Effect.READ and any(map(_resends_in_doubt, read.errors)):
         table.fault(
             key,
             "a rule lets a write be sent again while its effect is unknown",
@@ -104,6 +98,55 @@ def _resends_in_doubt(rule: AnswerRule) -> bool:
     unknown = rule.remote_effect is RemoteEffect.UNKNOWN
     unknown |= rule.remote_effect is None and rule.category in _UNKNOWN_BY_DEFAULT
     return unknown and rule.retry in {Retry.BOUNDED, Retry.AFTER_DELAY}
+
+
+def _with_response(table: Table, inherited: Operation) -> Operation:
+    table.choice("body", ("optional", "required"), "optional")
+    marker = table.optional_text("end_marker")
+    if marker is not None and not 1 <= len(marker) <= _MAX_MARKER:
+        table.fault("end_marker", "empty or too long", f"1 to {_MAX_MARKER} characters")
+    return replace(
+        inherited,
+        media=_media(table),
+        response_headers=_header_names(table),
+        response_schema=_schema(table),
+        body_required=table.values.get("body") == "required",
+        end_marker=marker,
+        lenient_media=table.flag("lenient_media", default=False),
+    )
+
+
+def _schema(table: Table) -> ResponseSchema | None:
+    """A JSON Schema, written as a table of TOML."""
+    if "schema" not in table:
+        return None
+    table.table("schema", frozenset())
+    value = dict(table.pairs("schema"))
+    if not is_json(value):
+        table.fault("schema", "it holds a date or time", "a JSON Schema")
+        return None
+    text = dump(value).decode()  # type: ignore[arg-type]  # looked through just above
+    try:
+        compiled_schema(text)
+    except (ValueError, jsonschema_rs.ReferencingError) as cause:
+        table.fault("schema", f"no schema that can be used offline: {str(cause).splitlines()[0][:100]}")
+        return None
+    return ResponseSchema(text=text)
+
+
+@lru_cache(maxsize=512)
+def compiled_schema(text: str) -> jsonschema_rs.Draft202012Validator:
+    """Raises ValueError or ReferencingError."""
+    return jsonschema_rs.Draft202012Validator(text, mask="it", offline=True)
+
+
+def _identity(table: Table) -> Identity:
+    table.choice("fallback", ("none",), "none")
+    return Identity(
+        path=table.text("path", pattern=PLACE, expected=PLACE_SHAPE),
+        type=table.choice("type", ("string", "integer"), "string"),
+        must_equal=table.optional_text("must_equal"),
+    )
 
 
 def _error_rule(table: Table) -> AnswerRule:
@@ -125,12 +168,13 @@ def _error_rule(table: Table) -> AnswerRule:
         use_rate_limit=uses_limit,
         floor_s=table.optional_integer("floor_s", low=0, high=_MAX_WAIT_S),
         warn=table.members("warn", WarningCode),
+        reasons=table.members("reasons", IncompleteCode),
     )
 
 
 def _refuse_useless(table: Table, *, uses_limit: bool) -> None:
     """Keys that would have no effect beside what else the rule says."""
-    for key in ("retry", "remote_effect"):
+    for key in ("retry", "remote_effect", "reasons"):
         if uses_limit and key in table:
             table.fault(key, 'means nothing beside use = "rate_limit"')
     waits = uses_limit or table.values.get("category") == "rate_limited" or table.values.get("retry") == "after_delay"
@@ -141,23 +185,51 @@ def _refuse_useless(table: Table, *, uses_limit: bool) -> None:
 
 
 def _rate_limit(table: Table) -> RateLimit:
+    pace = table.table("pace_from", DELAY)
     return RateLimit(
         when=predicate_of(table, "when"),
-        delays=tuple(
-            Delay(path=delay.text("from", pattern=PLACE, expected=PLACE_SHAPE), kind=delay.choice("kind", DELAY_KINDS))
-            for delay in table.tables("delay", DELAY)
-        ),
+        delays=tuple(delay_of(delay) for delay in table.tables("delay", DELAY)),
         default_s=table.integer("default_s", 60, low=1, high=_MAX_WAIT_S),
         floor_s=table.integer("floor_s", 1, low=0, high=_MAX_WAIT_S),
         max_wait_s=table.integer("max_wait_s", 900, low=1, high=_MAX_WAIT_S),
+        pace_from=None if pace is None else delay_of(pace),
+    )
+
+
+def _auth(table: Table) -> Auth:
+    codes = table.texts("clock_codes")
+    place = table.optional_text("clock_code", pattern=PLACE, expected=PLACE_SHAPE)
+    if (place is None) == bool(codes):
+        table.fault("clock_codes", "codes and the place where they stand go together", "clock_codes and clock_code")
+    return Auth(
+        masked_statuses=table.integers("masked_statuses", low=400, high=499),
+        challenge=table.optional_text("challenge", pattern=PLACE, expected=PLACE_SHAPE),
+        login_redirect=table.texts("login_redirect", pattern=r"/[!-~]{0,255}", expected="a path, * for any run"),
+        clock_codes=codes,
+        clock_code=place,
+        human_remedy=table.texts("human_remedy", pattern=PLACE, expected=PLACE_SHAPE),
+    )
+
+
+def _warning(table: Table) -> WarningRule:
+    review_by = table.values.get("review_by")
+    if review_by is not None and (not isinstance(review_by, date) or isinstance(review_by, datetime)):
+        table.fault("review_by", "no date", "a date without quotes: 2027-01-31")
+        review_by = None
+    return WarningRule(
+        when=predicate_of(table, "when", required=True) or never(),
+        code=table.member("code", WarningCode),
+        owner=table.optional_text("owner"),
+        review_by=review_by,
+        place=table.place,
     )
 
 
 def _media(table: Table) -> tuple[str, ...]:
     """`media` is a list, or one string."""
     if isinstance(table.values.get("media"), str):
-        return (table.text("media", pattern=MEDIA, expected="json, +json, text, xml or type/subtype"),)
-    return table.texts("media", pattern=MEDIA, expected="json, +json, text, xml or type/subtype")
+        return (table.text("media", pattern=MEDIA, expected=_MEDIA_SHAPE),)
+    return table.texts("media", pattern=MEDIA, expected=_MEDIA_SHAPE)
 
 
 def _header_names(table: Table) -> tuple[str, ...]:
@@ -165,97 +237,3 @@ def _header_names(table: Table) -> tuple[str, ...]:
     if {"set-cookie", "www-authenticate", "proxy-authenticate", "authorization"} & set(names):
         table.fault("headers", "names a header that is never passed on", "headers that carry no credential")
     return names
-
-
-def predicate_of(
-    table: Table,
-    key: str,
-    *,
-    required: bool = False,
-    examples_required: bool = True,
-    sees: tuple[str, ...] = ANSWER,
-    example: "tuple[frozenset[str], Callable[[Table], AnswerView | None]] | None" = None,
-) -> Predicate | None:
-    """A predicate with its examples run, each a table with these keys that `example` reads as an answer.
-
-    None where it is not declared or at fault.
-    """
-    if key not in table:
-        if required:
-            table.fault(key, "missing", f"a predicate over {', '.join(sees)}")
-        if "examples" in table:
-            table.fault("examples", f"there is no {key} that they are examples of")
-        return None
-    text = table.values[key]
-    if not isinstance(text, str):
-        table.text(key)
-        return None
-    try:
-        predicate = compile_predicate(text, sees=sees)
-    except PredicateError as cause:
-        table.fault(key, str(cause))
-        return None
-    _run_examples(table, key, predicate, example or (EXAMPLE, _example), required=examples_required)
-    return predicate
-
-
-def _run_examples(
-    table: Table,
-    key: str,
-    predicate: Predicate,
-    example: "tuple[frozenset[str], Callable[[Table], AnswerView | None]]",
-    *,
-    required: bool,
-) -> None:
-    known, read = example
-    examples = table.table("examples", EXAMPLES)
-    if examples is None:
-        if required and "examples" not in table:
-            table.fault(
-                "examples", f"missing for {key}", "one answer that it matches and one that it does not, or more"
-            )
-        return
-    for side, wanted in (("match", True), ("no_match", False)):
-        entries = examples.tables(side, known)
-        if side not in examples:
-            examples.fault(side, "missing", "at least one answer")
-        for entry in entries:
-            answer = read(entry)
-            verdict = holds(predicate, answer) if answer is not None else wanted
-            if verdict is not wanted:
-                said = {True: "matches it", False: "does not match it", None: "can't be evaluated on it"}[verdict]
-                entry.fault(None, f"{key} {said}", "an example that holds")
-
-
-def _example(table: Table) -> AnswerView | None:
-    """The view of an example answer; None where it is at fault."""
-    before = len(table.faults.found)
-    headers: list[tuple[str, str]] = []
-    for name, value in table.pairs("headers"):
-        values = value if isinstance(value, list) else [value]
-        if name != name.lower() or not all(isinstance(item, str) for item in values):
-            table.fault("headers", "not headers of an answer", "lower-case names to a string or a list of strings")
-        headers += [(name, str(item)) for item in values]
-    body = table.values.get("json")
-    if not _is_json(body):
-        table.fault("json", "it holds a date or time", "JSON values")
-    view = answer_view(
-        status=table.integer("status", None, low=100, high=599),
-        headers=headers,
-        json=body,  # type: ignore[arg-type]  # looked through just above
-        text=table.optional_text("text", pattern=r"(?s).{0,65536}", expected="at most 65536 characters"),
-    )
-    return view if len(table.faults.found) == before else None
-
-
-def _is_json(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return all(map(_is_json, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_json, value))
-    return value is None or isinstance(value, str | int | float | bool)
-
-
-def never() -> Predicate:
-    """Stands in for a predicate at fault; the policy that holds it is dropped."""
-    return compile_predicate("`false`")

@@ -8,6 +8,7 @@ from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.keys import AGENT, LIMITS, RULE
 from broker.core.policy.match import command_of, fits
 from broker.core.policy.model import AgentProgram, Limits, Rule, Service
+from broker.core.policy.parse_evidence import check_reads, evidence_of, precheck_of
 from broker.core.policy.table import Table
 from broker.core.ssh.commands import ONE, REST, fault_of_pattern, tokens_of
 
@@ -56,6 +57,8 @@ def rule_of(table: Table) -> Rule:
         expires_s=table.integer("expires_s", 120, low=5, high=3600),
         arming_ms=table.milliseconds("arming_s", 1500, low_ms=1500, high_ms=60_000),
         in_doubt=table.choice("in_doubt", ("refuse", "ask"), "refuse"),
+        evidence=evidence_of(table),
+        precheck=precheck_of(table),
         place=table.place,
     )
 
@@ -104,6 +107,7 @@ def check_names(table: Table, rule: Rule, *, agents: dict[str, AgentProgram], se
     known = {name for names in local.values() for name in names}
     known |= {f"{service}.{name}" for service, names in local.items() for name in names}
     _check(table, "operations", rule.operations, known, "an operation (or ad hoc method) of the rule's services")
+    check_reads(table, rule, reach)
 
 
 def _askable(service: Service) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from broker.contract.reasons import Effect
@@ -9,17 +10,17 @@ from broker.contract.wire import JsonValue
 from broker.core.effects import METHODS
 from broker.core.policy.keys import ANY_SERVICE, OPERATION, RECONCILE, REQUEST, SERVICE, SHARED, SSH_SERVICE, TLS
 from broker.core.policy.model import Operation, ReadBack, Service, Tls
-from broker.core.policy.parse_answers import Reading, check_reading, reading_of
+from broker.core.policy.parse_answers import blocks_over, check_blocks
+from broker.core.policy.parse_request import STAND_IN, check_arguments, known_names, names_of, request_of
 from broker.core.policy.parse_rules import NAME, NAME_SHAPE
 from broker.core.policy.parse_ssh import ssh_service_of
 from broker.core.policy.table import Table
-from broker.core.policy.template import Template, TemplateError, template_of
+from broker.core.policy.template import TemplateError, template_of
 from broker.core.predicate import PredicateError, argument_names, compile_selection
 from broker.core.request_headers import HeaderError, checked_headers
 from broker.core.urls import CanonicalUrl, UrlError, canonical_url, is_loopback
 
 ANY = r"(?s).*"  # looked at by a parser of its own
-ARGUMENT = r"[A-Za-z][A-Za-z0-9_\[\].-]{0,63}"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _FILLED = re.compile(r"[a-z_][a-z0-9_]*")
 KINDS = ("http", "ssh")
@@ -42,7 +43,9 @@ def service_of(name: str, table: Table, assets: Mapping[str, str]) -> Service:
 def _http_service_of(name: str, table: Table, assets: Mapping[str, str]) -> Service:
     url = _base_url(table)
     defaults = table.table("defaults", SHARED)
-    inherited = reading_of(defaults, Reading()) if defaults is not None else Reading()
+    inherited = Operation(name="", method="GET", path="/", effect=Effect.READ, place=table.place)
+    if defaults is not None:
+        inherited = blocks_over(defaults, inherited)
     operations: dict[str, Operation] = {}
     tables = table.named(
         "operations", OPERATION, names=r"[a-z0-9][a-z0-9_.-]{0,63}", expected=f"{NAME_SHAPE}, and dots"
@@ -109,82 +112,31 @@ def _tls(table: Table, assets: Mapping[str, str]) -> Tls:
     return Tls(ca_pem=assets.get(asset or ""), pin=pin)
 
 
-def operation_of(name: str, table: Table, inherited: Reading) -> Operation:
+def operation_of(name: str, table: Table, inherited: Operation) -> Operation:
     effect = table.member("effect", Effect)
     request = table.table("request", REQUEST)
     if request is None:
         if "request" not in table:
             table.fault("request", "missing", "a table with method and path")
-        request = Table(document=table.document, path=table.path, values=_STAND_IN, known=REQUEST, faults=table.faults)
-    template = _template(request)
-    query, body, body_free = request.texts("query", pattern=ARGUMENT, expected="names"), *_body(request)
-    names = (*template.arguments, *query, *(body or ()))
-    if len(set(names)) != len(names):
-        request.fault(None, "an argument stands in two of path, query and body", "one place for each argument")
-    required = _known_names(request, "required", (*query, *(body or ())), free=body_free)
-    reading = reading_of(table, inherited)
-    check_reading(table, reading, effect)
+        request = Table(document=table.document, path=table.path, values=STAND_IN, known=REQUEST, faults=table.faults)
+    read = request_of(request, replace(inherited, name=name, effect=effect, place=table.place))
+    names, free = names_of(read), read.body_free
     destructive = table.flag("destructive", default=False)
     if destructive and effect is Effect.READ:
         table.fault("destructive", "a read destroys nothing", 'effect = "write" or "exec"')
-    return Operation(
-        name=name,
-        method=request.choice("method", METHODS),
-        path=request.text("path", pattern=ANY),
-        effect=effect,
-        query=query,
-        body=body,
-        body_free=body_free,
-        required=required,
-        destructive=destructive,
-        title=_title(table, names, free=body_free),
-        targets=_known_names(table, "targets", names, free=body_free, dotted=True),
-        change_key=_known_names(table, "change_key", names, free=body_free) if "change_key" in table else None,
-        success_statuses=reading.success_statuses,
-        success_when=reading.success_when,
-        media=reading.media,
-        identity=reading.identity,
-        errors=reading.errors,
-        rate_limit=reading.rate_limit,
-        reconcile=_reconcile(table, names, effect, free=body_free),
-        completeness=reading.completeness,
-        response_headers=reading.response_headers,
-        limits=reading.limits,
-        place=table.place,
+    read = blocks_over(
+        table,
+        replace(
+            read,
+            destructive=destructive,
+            title=_title(table, names, free=free),
+            targets=known_names(table, "targets", names, free=free, dotted=True),
+            change_key=known_names(table, "change_key", names, free=free) if "change_key" in table else None,
+            reconcile=_reconcile(table, names, effect, free=free),
+        ),
     )
-
-
-_STAND_IN: Mapping[str, object] = MappingProxyType({"method": "GET", "path": "/"})
-
-
-def _template(request: Table) -> Template:
-    path = request.values.get("path")
-    try:
-        return template_of(path if isinstance(path, str) else "/")
-    except TemplateError as cause:
-        request.fault("path", str(cause), "such as /repos/{owner}/{repo}")
-        return template_of("/")
-
-
-def _body(request: Table) -> tuple[tuple[str, ...] | None, bool]:
-    """Names, or "object" for any JSON object."""
-    if "body" not in request:
-        return None, False
-    if isinstance(request.values["body"], str):
-        request.text("body", pattern="object", expected='a list of names, or "object" for any JSON object')
-        return None, True
-    return request.texts("body", pattern=ARGUMENT, expected="names", may_be_empty=True), False
-
-
-def _known_names(
-    table: Table, key: str, known: tuple[str, ...], *, free: bool, dotted: bool = False
-) -> tuple[str, ...]:
-    """A list of arguments. Where the body is free any name may stand; `dotted` allows places within an argument."""
-    names = table.texts(key, pattern=ARGUMENT, expected="names of arguments", may_be_empty=True)
-    for name in names:
-        if not free and name not in known and not (dotted and name.partition(".")[0] in known):
-            table.fault(key, f'the operation has no argument "{name}"', ", ".join(known) or "no name")
-    return names
+    check_blocks(table, read)
+    return check_arguments(table, read)
 
 
 def _title(table: Table, known: tuple[str, ...], *, free: bool) -> str:
@@ -232,11 +184,11 @@ def _read_back_args(table: Table, names: tuple[str, ...], *, free: bool) -> list
 
 def _check_operations(tables: Mapping[str, Table], operations: Mapping[str, Operation]) -> None:
     """What only the whole service shows: two operations with one path, read-backs that lead nowhere."""
-    seen: dict[tuple[str, tuple[str, ...]], str] = {}
+    seen: dict[tuple[object, ...], str] = {}
     for name, operation in operations.items():
         table = tables[name]
         try:
-            key = (operation.method, template_of(operation.path).shape)
+            key = (operation.method, template_of(operation.path).shape, operation.fixed_query, operation.fixed_headers)
         except TemplateError:
             continue  # told already
         if key in seen:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from broker.contract.reasons import CODES, Category, Effect, IncompleteCode, RemoteEffect, Retry
 from broker.core.policy.keys import EXIT_RULE, SSH_EXAMPLE, SSH_HOST, SSH_OPERATION, SSH_SHARED
 from broker.core.policy.model import Service
-from broker.core.policy.parse_answers import never, predicate_of
+from broker.core.policy.parse_predicates import never, predicate_of
 from broker.core.policy.parse_rules import NAME, NAME_SHAPE
 from broker.core.policy.table import Table
 from broker.core.predicate import AnswerView, Predicate

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TypeAlias, TypeVar
 
 from broker.core.policy.faults import Fault
-from broker.core.policy.keys import UNSUPPORTED
+from broker.core.policy.not_yet import KEYS, WORDS
 from broker.core.policy.place import Place
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
@@ -62,7 +62,7 @@ class Table:
 
     def refuse_unknown(self) -> None:
         """Every key that has no meaning here is a fault."""
-        unsupported = UNSUPPORTED.get(self.known, frozenset())
+        unsupported = KEYS.get(self.known, frozenset())
         for key in self.values:
             if key in unsupported:
                 self.fault(key, "not supported by this version; leave it out")
@@ -140,6 +140,13 @@ class Table:
         if key in self.values and isinstance(self.values[key], str) and value not in members:
             self.fault(key, "not one of the values that it can have", " or ".join(members))
         return value if value in members else members[0]
+
+    def word(self, key: str, members: Sequence[str], name: str, default: str | None = None) -> str:
+        """A choice of which this version may lack some: what stands in not_yet.py by this name is refused."""
+        value = self.choice(key, members, default)
+        if value in WORDS.get(name, frozenset()):
+            self.fault(key, f'"{value}" is not supported by this version')
+        return value
 
     def member(self, key: str, kind: type[Member], allowed: Iterable[Member] | None = None) -> Member:
         """A required member of a closed set."""

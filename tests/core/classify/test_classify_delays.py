@@ -3,9 +3,10 @@ from dataclasses import replace
 import pytest
 
 from broker.contract.wire import JsonValue
-from broker.core.classify.delays import at, retry_after, skew_s, wait_told
+from broker.core.classify.delays import retry_after, skew_s, wait_told
 from broker.core.policy.declarations import Delay
 from broker.core.policy.model import RateLimit
+from broker.core.policy.places import at
 from broker.core.predicate import answer_view
 from tests.fakes.answers import DATE, NOW_MS
 

@@ -15,7 +15,8 @@ WHEN = f'when = "status==`403`", {PROOF}'
 
 
 def whole(text: str, defaults: str = "", effect: str = "write") -> str:
-    operation = f'[services.s.operations.o]\neffect = "{effect}"\nrequest = {{ method = "POST", path = "/" }}\n{text}\n'
+    request = 'request = { method = "POST", path = "/", query = ["page"] }'
+    operation = f'[services.s.operations.o]\neffect = "{effect}"\n{request}\n{text}\n'
     return HEAD + (f"[services.s.defaults]\n{defaults}\n" if defaults else "") + operation
 
 
@@ -37,7 +38,15 @@ errors = [
     {{ {WHEN}, use = "rate_limit", floor_s = 60, warn = ["PROVIDER_NOTICE"] }},
 ]
 rate_limit = {{ {WHEN}, delay = [{DELAY}], default_s = 5, floor_s = 2, max_wait_s = 9 }}
-completeness = {{ complete_when = "status==`403`", {PROOF} }}
+completeness = {{ complete_when = "status==`403`", {PROOF}, total = "json.n", items = "json.rows", id = "id" }}
+pagination = {{ kind = "body_token", token = "json.next", param = "page" }}
+scope = {{ resource = "things" }}
+auth = {{ masked_statuses = [404] }}
+redirect = {{ follow = "never", cross_host_credential = "never" }}
+gateway = {{ reject_proof = [521] }}
+batch = {{ failed_items = "json.failed" }}
+async = {{ poll = ["headers.location"] }}
+warnings = [{{ {WHEN}, code = "PROVIDER_NOTICE" }}]
 idempotency = {{ kind = "none" }}
 limits = {{ max_bytes = 1000 }}
 """
@@ -130,12 +139,12 @@ OK = 'category = "confirmed_failure"'
         ('success = { when = "json.a == $a" }', "$a stands for no argument"),
         ('response = { media = "html" }', "response.media: malformed"),
         ('response = { media = ["html"] }', "response.media[0]: malformed"),
-        ('response = { schema = "x" }', "response.schema: not supported by this version"),
+        ('response = { schema = "x" }', "response.schema: it is a string, expected a table"),
         ('response = { headers = ["X-A"] }', "response.headers[0]: malformed, expected lower-case header names"),
         ('response = { headers = ["set-cookie"] }', "names a header that is never passed on"),
         ('identity = { path = "id" }', "identity.path: malformed, expected a dotted place"),
         ('identity = { path = "json.id", type = "uuid" }', "identity.type: not one of the values"),
-        ('identity = { path = "json.id", fallback = "x" }', "identity.fallback: not supported by this version"),
+        ('identity = { path = "json.id", fallback = "x" }', "identity.fallback: not one of the values"),
         ("errors = 1", "errors: it is an integer, expected a list"),
         (f"errors = [{{ {OK}, {PROOF} }}]", "errors[0].when: missing"),
         (f'errors = [{{ when = "status==`403`", {OK} }}]', "errors[0].examples: missing for when"),
@@ -151,18 +160,19 @@ OK = 'category = "confirmed_failure"'
         (f'errors = [{{ {WHEN}, code = "scope" }}]', "expected none without a category"),
         (f'errors = [{{ {WHEN}, {OK}, warn = ["X"] }}]', "errors[0].warn[0]: malformed"),
         (f'errors = [{{ {WHEN}, {OK}, retry = "soon" }}]', "errors[0].retry: not one of the values"),
-        (f'errors = [{{ {WHEN}, {OK}, human_remedy = "x" }}]', "errors[0].human_remedy: not supported by this version"),
+        (f'errors = [{{ {WHEN}, {OK}, human_remedy = "x" }}]', "errors[0].human_remedy: unknown key"),
         ("rate_limit = { default_s = 0 }", "rate_limit.default_s: out of range"),
         (f"rate_limit = {{ {PROOF} }}", "rate_limit.examples: there is no when"),
-        ('rate_limit = { delay = [{ from = "json.w", kind = "sf_param" }] }', "delay[0].kind: not one of the values"),
+        ('rate_limit = { delay = [{ from = "json.w", kind = "soon" }] }', "delay[0].kind: not one of the values"),
+        ('rate_limit = { delay = [{ from = "json.w", kind = "delta_s", parameter = "t" }] }', "means nothing here"),
         ('rate_limit = { delay = [{ from = "w", kind = "delta_s" }] }', "delay[0].from: malformed"),
-        ('rate_limit = { pace_from = "x" }', "rate_limit.pace_from: not supported by this version"),
-        ("completeness = {}", "completeness.complete_when: missing"),
+        ('rate_limit = { pace_from = "x" }', "rate_limit.pace_from: it is a string, expected a table"),
+        ("completeness = { over_ask = 1 }", "completeness.over_ask: not supported by this version"),
         ('completeness = { complete_when = "status==`403`" }', "completeness.examples: missing for complete_when"),
-        ('completeness = { total = "json.n" }', "completeness.total: not supported by this version"),
-        ('idempotency = { kind = "key" }', 'idempotency.kind: not supported by this version, expected "none"'),
+        ('completeness = { total = "n" }', "completeness.total: malformed, expected a dotted place"),
+        ('idempotency = { kind = "key" }', 'idempotency.kind: "key" is not supported by this version'),
         ("limits = { max_bytes = 0 }", "limits.max_bytes: out of range"),
-        ("limits = { deadlines = {} }", "limits.deadlines: not supported by this version"),
+        ("limits = { deadlines = { total_s = 0 } }", "limits.deadlines.total_s: out of range"),
     ],
 )  # fmt: skip
 def test_a_block_at_fault_is_told_where(text: str, fault: str) -> None:

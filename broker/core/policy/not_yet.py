@@ -1,0 +1,18 @@
+"""What a policy file may spell and this version does not carry out. It is refused by name, and never ignored.
+
+Whoever builds one of these takes its line out, and nothing else has to be changed to let it in.
+"""
+
+from broker.core.policy.keys import COMPLETENESS, OPERATION, OPERATION_LIMITS, RECONCILE, RULE
+
+KEYS: dict[frozenset[str], frozenset[str]] = {
+    RULE: frozenset({"evidence", "precheck", "hours"}),
+    OPERATION: frozenset({"mcp"}),
+    OPERATION_LIMITS: frozenset({"max_pages", "max_items"}),
+    COMPLETENESS: frozenset({"over_ask"}),
+    RECONCILE: frozenset({"decides"}),
+}
+WORDS: dict[str, frozenset[str]] = {  # by key, values of it
+    "idempotency.kind": frozenset({"key", "natural", "precondition"}),
+    "redirect.follow": frozenset({"same_host_get_only"}),
+}
