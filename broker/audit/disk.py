@@ -70,9 +70,18 @@ def write_fully(descriptor: int, content: bytes, disk: Disk) -> None:
 
 
 def write_durably(path: Path, content: bytes, disk: Disk) -> None:
-    """Write a private file whole or not at all, durable once this returns. Raises OSError."""
+    """Write a private file of ours whole or not at all, durable once this returns. Raises OSError.
+
+    What lies in the place of its draft is ours too, left by a crash, and goes.
+    """
     draft = path.with_name(f".{path.name}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, PRIVATE_FILE)
+    draft.unlink(missing_ok=True)
+    write_durably_by(draft, path, content, disk)
+
+
+def write_durably_by(draft: Path, path: Path, content: bytes, disk: Disk) -> None:
+    """The same by a draft that must not be there yet: nothing of another's is opened, waited for, or lost."""
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         write_fully(descriptor, content, disk)
         disk.sync(descriptor)

@@ -8,18 +8,20 @@ import base64
 import contextlib
 import errno
 import os
+import secrets
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
 from broker.audit import AuditError
 from broker.audit.checkpoint import MAX_FILE_BYTES, parse_note, parse_notes
-from broker.audit.disk import LocalDisk, read_private_file, write_durably
+from broker.audit.disk import LocalDisk, read_private_file, write_durably_by
 
 DEV_LOG = "/dev/log"
 SYSLOG_S = 5.0
 _AUTHPRIV_NOTICE = 10 * 8 + 5
-_MOST_NAME_CHARS = 255
+_MOST_HOST_CHARS = 255
+_MOST_NAME_CHARS = 50  # of a draft's
 
 
 class TargetError(Exception):
@@ -37,8 +39,12 @@ def append_to(path: Path, note: bytes) -> None:
     parted = before if not before or before.endswith(b"\n\n") else before + b"\n"
     if len(parted) + len(note) > MAX_FILE_BYTES:
         raise TargetError("it is full; begin another file and keep this one")
+    draft = path.with_name(f".{path.name[:_MOST_NAME_CHARS]}.{secrets.token_hex(8)}.new")  # in somebody's directory
     try:
-        write_durably(path, parted + note, LocalDisk())
+        try:
+            write_durably_by(draft, path, parted + note, LocalDisk())
+        finally:
+            draft.unlink(missing_ok=True)
     except (OSError, ValueError) as cause:
         raise TargetError((cause.strerror if isinstance(cause, OSError) else None) or str(cause)) from cause
 
@@ -69,7 +75,7 @@ def send_to_syslog(address: str, note: bytes, size: int, *, limit_s: float = SYS
 
 def syslog_line(note: bytes, size: int) -> bytes:
     """Printable ASCII without a line end, whatever the machine is called."""
-    host = "".join(sign for sign in socket.gethostname() if "!" <= sign <= "~")[:_MOST_NAME_CHARS] or "-"
+    host = "".join(sign for sign in socket.gethostname() if "!" <= sign <= "~")[:_MOST_HOST_CHARS] or "-"
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = f"<{_AUTHPRIV_NOTICE}>1 {at} {host} doorward {os.getpid()} audit-checkpoint -"
     return f"{head} size={size} note={base64.b64encode(note).decode()}".encode("ascii")

@@ -21,6 +21,7 @@ from broker.audit.checkpoint import MAX_FILE_BYTES, note_body, origin_of, parse_
 from broker.cli.checkpoint_targets import TargetError, append_to, send_to_syslog, syslog_line
 from broker.cli.webhook import check_url, post
 from tests.fakes.authority import Authority
+from tests.fakes.strangers import KINDS, put
 
 KEY = Ed25519PrivateKey.generate()
 LOG_ID = bytes.fromhex("5c1d0badcafe0000")
@@ -76,6 +77,19 @@ class TestFile:
         with pytest.raises(TargetError):
             append_to(Path("/dev/zero"), note(8))
         assert note() == (tmp_path / "there").read_bytes()
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_what_lies_where_a_draft_might_be_is_neither_opened_nor_lost(self, tmp_path: Path, kind: str) -> None:
+        """In a directory that others write to, a name that can be guessed is somebody else's."""
+        other, there = tmp_path / "other", tmp_path / ".kept.new"
+        put(kind, there, other)
+        before = there.lstat()
+        append_to(tmp_path / "kept", note())
+        after = there.lstat()
+
+        assert (note(), b"another's") == ((tmp_path / "kept").read_bytes(), other.read_bytes())
+        assert (before.st_ino, before.st_size, before.st_mtime_ns) == (after.st_ino, after.st_size, after.st_mtime_ns)
+        assert {"kept", "other", ".kept.new"} == {path.name for path in tmp_path.iterdir()}
 
     def test_a_directory_that_takes_nothing_is_told(self) -> None:
         with pytest.raises(TargetError):
