@@ -9,6 +9,7 @@ from broker.contract.wire import JsonObject
 from broker.core.channels import Frozen, Raw
 from broker.core.credential import Claims, CredentialSecret
 from broker.core.events import AuditEvent, Receipt
+from broker.core.evidence import EvidenceRecord
 from broker.core.gate import Permit
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
@@ -16,6 +17,7 @@ from broker.core.ledger import Attempt, Doubt
 from broker.core.policy.model import Ask, Policy
 from broker.core.refusals import Refusal
 from broker.core.scrub import SecretSet
+from broker.core.secret import Secret
 from broker.core.ssh.model import SshHost
 from broker.core.ssh.outcome import HostKeySeen, SshFault, StoreSeen
 from broker.core.ssh.trust import HostKey
@@ -106,12 +108,26 @@ class FrameSink(Protocol):
         ...
 
 
+class AnswerSink(Protocol):
+    """Takes an answer of HTTP while it comes. Returns when the next part may come, and whether anybody still listens.
+
+    Never raises.
+    """
+
+    async def head(self, status: int, headers: tuple[tuple[str, str], ...], derived: tuple[Secret, ...]) -> bool:
+        """Take status and headers as they came; `derived` is what was made of the credential for this attempt."""
+        ...
+
+    async def body(self, octets: bytes) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """What an attempt needs beside its permit: whose it is, who listens, and the host key that the card showed."""
 
     session_id: str
     frames: FrameSink | None = None
+    answer: AnswerSink | None = None
     host_key: HostKey | None = None
 
 
@@ -261,6 +277,21 @@ class Ledger(Protocol):
 
     async def abandon(self, correlation_id: str) -> None:
         """Forget an attempt that was begun and came to nothing: its request id is free again."""
+        ...
+
+
+class EvidenceStore(Protocol):
+    """Collections that a later change may lean on, each for the anchor that made it.
+
+    Raises LedgerSealed once the vault is locked.
+    """
+
+    async def record(self, record: EvidenceRecord) -> EvidenceRecord:
+        """Keep a collection, complete or cut, and give it its id. The caller's trail tells of it: evidence.recorded."""
+        ...
+
+    async def find(self, anchor_id: str, operation: str) -> tuple[EvidenceRecord, ...]:
+        """What the anchor recorded of `service.operation` and is not expired. What was tampered with is not in it."""
         ...
 
 

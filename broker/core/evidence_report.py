@@ -1,0 +1,35 @@
+"""What is told of a recorded collection: to the agent in the envelope, and to the audit log, which holds no ids."""
+
+from broker.contract.wire import JsonObject
+from broker.core.evidence import EvidenceRecord
+from broker.core.moments import rfc3339
+
+
+def envelope_part(record: EvidenceRecord) -> JsonObject:
+    """The `evidence` of an envelope: a name for what was recorded, never a proof by itself."""
+    return {
+        "id": record.id,
+        "operation": f"{record.service}.{record.operation}",
+        "args": dict(record.args),
+        "count": record.count,
+        "complete": record.complete,
+        "collected_at": rfc3339(record.collected_at_ms),
+        "expires_at": rfc3339(record.expires_at_ms),
+    }
+
+
+def recorded_fields(record: EvidenceRecord) -> JsonObject:
+    """The fields of an evidence.recorded event. Integers, names and digests; no argument, no id of a row."""
+    return {
+        "evidence": record.id,
+        "operation": f"{record.service}.{record.operation}",
+        "anchor": record.anchor_id,
+        "credential": record.credential,
+        "credential_version": record.credential_version,
+        "policy": record.policy_digest,
+        "count": record.count,
+        "ids": record.ids_digest,
+        "complete": record.complete,
+        "collected_at_ms": record.collected_at_ms,
+        "expires_at_ms": record.expires_at_ms,
+    }
