@@ -5,7 +5,6 @@ that are not ours are carried and ignored. Anyone can check a note that was kept
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Callable
@@ -119,6 +118,6 @@ def _signature(line: str) -> NoteSignature | None:
 def _unbase64(text: str) -> bytes | None:
     try:
         decoded = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # also where there are other characters than those of ASCII
         return None
     return decoded if base64.b64encode(decoded).decode() == text else None

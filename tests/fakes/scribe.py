@@ -103,11 +103,15 @@ class Scribe:
         for step in steps:
             self._write(step)
 
+    def may_follow(self) -> list[int]:
+        return AFTER_THE_LAST_COMMIT if self.over else NEXT.get(self.last, [SEGMENT])
+
     def _write(self, step: Step) -> None:
-        legal = AFTER_THE_LAST_COMMIT if self.over else NEXT.get(self.last, [SEGMENT])
-        kinds = [EPOCH, EVENT, COMMIT, CHECKPOINT, RECOVERY, END, SEGMENT] if step.fault == "order" else legal
+        kinds = (
+            [EPOCH, EVENT, COMMIT, CHECKPOINT, RECOVERY, END, SEGMENT] if step.fault == "order" else self.may_follow()
+        )
         kind = kinds[step.choice % len(kinds)]
-        if kind == SEGMENT and step.fault != "order":
+        if kind == SEGMENT and (step.fault != "order" or self.number == 0):
             self.number, self.content = self.number + 1, b""
         epoch = self.epoch + (kind == EPOCH)
         size = len(self._payload(kind, step, bytes(HEADER.size)))
@@ -164,14 +168,15 @@ class Scribe:
             case 6:
                 here, offset = (self.number + 1, 0) if value % 5 == 0 else (self.number, len(self.content))
                 return struct.pack(">IIQQ32sQ", here, 0, offset + (value % 7 == 0), 1, bytes(32), 0)
-        return bytes([1 + value % 2]) + bytes(7)
+            case _:
+                return bytes([1 + value % 2]) + bytes(7)
 
     def _epoch_key(self, epoch: int) -> Ed25519PrivateKey:
         return private(f"epoch {epoch}")
 
     def _epoch_payload(self, step: Step, header: bytes) -> bytes:
         endorser = 2 if self.epoch == 0 else (1, 1, 1, 2)[step.value % 4]
-        if self.last in (COMMIT, RECOVERY) and step.value % 11 == 0:
+        if self.last in (COMMIT, RECOVERY) and step.value % 5 == 0:
             endorser = 3
         if step.fault == "endorser":
             endorser = step.value % 5
@@ -190,7 +195,7 @@ class Scribe:
             lines = [(lines[0][0], self.root)]
         if step.fault != "note":
             return signed_note(origin, size, root, lines)
-        match step.value % 10:
+        match step.value % 11:
             case 0:
                 return signed_note(origin, size + 1, root, lines)
             case 1:
@@ -208,9 +213,12 @@ class Scribe:
                 return signed_note(origin, size, root, lines) + "—".encode() + line
             case 7:
                 return signed_note("elsewhere", size, root, [*lines, ("witness", private("witness"))])
+            case 9:
+                return signed_note(origin, size, root, lines).replace(b"\n\n", "é\n\n".encode())
             case 8:
                 return signed_note(origin, size, root, lines).replace(b"=\n", b"\n")
-        return signed_note(origin, size, root, lines).replace(b"\n\n", b"\nextension\n\n")
+            case _:
+                return signed_note(origin, size, root, lines).replace(b"\n\n", b"\nextension\n\n")
 
     # -- what is kept outside
 
@@ -221,15 +229,19 @@ class Scribe:
 
     def anchor(self, commit: int) -> bytes:
         segment, offset, seq = self.commits[commit] if self.commits else (1, 0, 0)
-        names = {"epoch_key": "0" * 64, "head": self.leaves[seq].hex(), "log_id": self.log_id.hex(), "offset": offset}
-        text = json.dumps({**names, "segment": segment, "seq": seq, "version": 1}, separators=(",", ":"))[1:-1]
-        check = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return f'{{"check":"{check}",{text}}}'.encode().ljust(511) + b"\n"
+        return anchor_line(self.log_id, seq, self.leaves[seq], segment=segment, offset=offset)
 
     def checkpoint(self, size: int, *, epoch: int = 0) -> bytes:
         """By the root key, or by that of an epoch."""
         line = (f"{self.origin}/epoch/{epoch}", private(f"epoch {epoch}")) if epoch else (self.origin, self.root)
         return signed_note(self.origin, size, root_of(self.leaves[:size]), [line])
+
+
+def anchor_line(log_id: bytes, seq: int, head: bytes, *, segment: int, offset: int) -> bytes:
+    names = {"epoch_key": "0" * 64, "head": head.hex(), "log_id": log_id.hex(), "offset": offset}
+    text = json.dumps({**names, "segment": segment, "seq": seq, "version": 1}, separators=(",", ":"))[1:-1]
+    check = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f'{{"check":"{check}",{text}}}'.encode().ljust(511) + b"\n"
 
 
 def signed_note(origin: str, size: int, root: bytes, lines: list[tuple[str, Ed25519PrivateKey]]) -> bytes:
