@@ -1,7 +1,7 @@
 """The audit writer: one thread, one queue, group commits, and a receipt for each event once it is durable.
 
-The next group forms while the last one is being synced; there is no timer. A blocking caller that finds nothing
-queued does the thread's work itself, which saves two wake-ups; the order of records is the order of the calls.
+The next group forms while the last one is being synced; there is no timer. A blocking caller that finds
+nobody at work does the work itself, which saves two wake-ups; the order of records is the order of the calls.
 The first failed write or sync poisons the writer for good: nothing is retried, everything waiting and everything
 later is refused with the reason. A caller that is cancelled loses its receipt, never the record.
 A log that is not as it was left is suspended: nothing is recorded until a human takes it over.
@@ -115,15 +115,16 @@ class AuditWriter:
 
     def append_blocking(self, event: AuditEvent) -> Receipt:
         """The same for callers outside an event loop. Raises AuditError."""
-        plain = _encode(event)
-        if self._backlog.claim():
-            task = Task(event, plain)
+        task = Task(event, _encode(event))
+        mine = self._backlog.claim(task)
+        if mine is not None:
             try:
-                self._serve([task])
+                for group in groups(mine, self._limits):
+                    self._serve(group)
             finally:
                 self._backlog.release()
         else:
-            task = Task(event, plain, waits=True)
+            task.wait_for_it()
             self._backlog.put(task)
         return _receipt(task.wait())
 
@@ -188,7 +189,8 @@ class AuditWriter:
         return await future
 
     def _blocking(self, order: Order) -> Answer:
-        task = Task(None, b"", order=order, waits=True)
+        task = Task(None, b"", order=order)
+        task.wait_for_it()
         self._backlog.put(task)
         return task.wait()
 
