@@ -165,7 +165,7 @@ def _object(source: Path, content: bytes, keys: set[str]) -> dict[str, JsonValue
         raise AuditError(f"{source} can't be read: {cause}") from cause
     if set(names) != keys:
         raise AuditError(f"{source} has other fields than {', '.join(sorted(keys))}")
-    if names["version"] != VERSION or isinstance(names["version"], bool):
+    if type(names["version"]) is not int or names["version"] != VERSION:
         raise AuditError(f"{source} is of a version that this program does not know")
     return names
 

@@ -106,6 +106,8 @@ SPLICES = [
 
 @EXAMPLES
 @example(kind="checkpoints.txt", at=60, length=0, splice="—".encode())  # letters of no base64, in the root
+@example(kind="pin.json", at=281, length=1, splice=b"1.0")
+@example(kind="anchor.json", at=254, length=1, splice=b"1.0")
 @given(
     kind=st.sampled_from(["pin.json", "anchor.json", "checkpoints.txt"]),
     at=st.integers(0, 540),
