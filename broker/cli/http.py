@@ -31,7 +31,8 @@ _CALL = """examples:
   doorward call deploy.create app=web replicas:=3      (:= takes JSON)"""
 _EXPLAIN = """examples:
   doorward explain http GET github /user
-  doorward explain call github.issues.list owner=acme repo=site"""
+  doorward explain call github.issues.list owner=acme repo=site
+  doorward explain ssh web-3 -- systemctl restart nginx"""
 
 
 def run(noun: str, arguments: list[str]) -> int:
@@ -50,6 +51,8 @@ def run(noun: str, arguments: list[str]) -> int:
 
 
 def _explain(arguments: list[str]) -> int:
+    if arguments[:1] == ["ssh"]:
+        return _explain_ssh(arguments[1:])
     if not arguments or arguments[0] not in {"http", "call"}:
         if arguments and arguments[0] in {"-h", "--help"}:
             request_parser("http", "doorward explain [http|call]", _EXPLAIN).parse_mixed(["--help"])
@@ -58,6 +61,13 @@ def _explain(arguments: list[str]) -> int:
     options = request_parser(noun, f"doorward explain {noun}").parse_mixed(arguments[1:])
     request = request_of(noun, options)
     return ask(lambda client: client.explain(request), as_json=options.json, text=explanation, again=None)
+
+
+def _explain_ssh(arguments: list[str]) -> int:
+    from broker.cli.ssh import spelled  # noqa: PLC0415 - for SSH alone
+
+    options, request = spelled("doorward explain ssh", arguments)
+    return ask(lambda client: client.explain(request, action="ssh"), as_json=options.json, text=explanation, again=None)
 
 
 def request_parser(noun: str, prog: str, epilog: str | None = None, *, json_option: bool = True) -> Parser:

@@ -40,6 +40,7 @@ HUMAN_VERBS = {
     "freeze": ("vault", "stop everything at once"),
     "thaw": ("vault", "let things run again"),
     "credential": ("credential", "add, list, rotate, rebind, remove; values only ever go in"),
+    "host-keys": ("host_keys", "list, forget: keys of SSH hosts that were accepted at the first contact"),
     "approvals": ("approvals", "list, show, approve, deny"),
     "sessions": ("sessions", "list, revoke, mute, unmute"),
     "grants": ("sessions", "list, revoke"),

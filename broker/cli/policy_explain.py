@@ -1,9 +1,12 @@
 """`doorward policy explain`: which rule decides a request, asked by which agent. Nothing is sent, nobody is asked."""
 
+from argparse import Namespace
+
 from broker.cli.arguments import add_human_options
 from broker.cli.http import request_of, request_parser
 from broker.cli.output import part, parts, show, text
 from broker.cli.reach import desk
+from broker.cli.ssh import command_parser, command_request
 from broker.contract.exits import EXIT_CODES, USAGE
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject
@@ -17,11 +20,14 @@ _DECISIONS = {
 }
 _EXAMPLES = """examples:
   doorward policy explain GET github /user
-  doorward policy explain call github.issues.list owner=acme repo=site --agent claude-code"""
+  doorward policy explain call github.issues.list owner=acme repo=site --agent claude-code
+  doorward policy explain ssh web-3 -- systemctl restart nginx"""
 _CODES = {"none": 0, "session": 0, "per_call": 0}
 
 
 def explain(arguments: list[str]) -> int:
+    if arguments[:1] == ["ssh"]:
+        return _explain_ssh(arguments[1:])
     noun = arguments[0] if arguments[:1] in (["http"], ["call"]) else "http"
     words = arguments[1:] if arguments[:1] == [noun] else arguments
     parser = request_parser(noun, f"doorward policy explain {noun}", _EXAMPLES, json_option=False)
@@ -29,8 +35,21 @@ def explain(arguments: list[str]) -> int:
     parser.add_argument("--agent", metavar="NAME", help="as this agent of [agents]; left out: one that no entry names")
     options = parser.parse_mixed(words)
     request = request_of(noun, options)
+    return _told(options, request, "http")
+
+
+def _explain_ssh(arguments: list[str]) -> int:
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = command_parser("doorward policy explain ssh", json_option=False)
+    add_human_options(parser)
+    parser.add_argument("--agent", metavar="NAME", help="as this agent of [agents]; left out: one that no entry names")
+    options = parser.parse_mixed(arguments[:at])
+    return _told(options, command_request(options, arguments[at + 1 :]), "ssh")
+
+
+def _told(options: Namespace, request: JsonObject, action: str) -> int:
     with desk(options, transient=True, session=True) as reached:
-        answer = reached.control.explain(request, agent=options.agent)
+        answer = reached.control.explain(request, agent=options.agent, action=action)
     decision = str(answer.get("decision"))
     show(answer, _lines(answer, decision), as_json=options.json)
     return USAGE if decision == "invalid" else _CODES.get(decision, EXIT_CODES["policy_denied"])

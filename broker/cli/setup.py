@@ -8,6 +8,7 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from broker.cli.arguments import human_parser
@@ -84,9 +85,17 @@ def _needs(pack: str) -> list[Need]:
     out = []
     for name, service in content.get("services", {}).items():
         if "credential" in service:
-            origin = origin_of(service["base_url"])
-            out.append(Need(credential=service["credential"], service=name, origin=origin))
+            out += [Need(credential=service["credential"], service=name, origin=origin) for origin in _origins(service)]
     return out
+
+
+def _origins(service: dict[str, Any]) -> list[str]:
+    if service.get("kind") != "ssh":
+        return [origin_of(service["base_url"])]
+    return [
+        f"ssh://{host.get('user', service.get('user'))}@{host['address']}:{host.get('port', 22)}"
+        for host in service["hosts"].values()
+    ]
 
 
 def _is_pattern(needs: list[Need]) -> bool:

@@ -42,7 +42,7 @@ def run(_: str, arguments: list[str]) -> int:
             return _run(arguments)
 
 
-def request_parser(prog: str, usage: str, epilog: str | None = None) -> Parser:
+def request_parser(prog: str, usage: str, epilog: str | None = None, *, json_option: bool = True) -> Parser:
     """The options that every SSH verb has."""
     parser = Parser(prog)
     parser.usage, parser.epilog = f"{prog} {usage}", epilog
@@ -50,12 +50,14 @@ def request_parser(prog: str, usage: str, epilog: str | None = None) -> Parser:
     parser.add_argument("--reason", metavar="TEXT", help="why, for the human who may be asked")
     parser.add_argument("--wait", type=seconds, metavar="SECONDS", help="how long to wait for a human; 0 does not")
     parser.add_argument("--deadline", type=seconds, metavar="SECONDS", help="how long the action itself may take")
-    parser.add_argument("--json", action="store_true", help="print the envelope")
+    if json_option:
+        parser.add_argument("--json", action="store_true", help="print the envelope")
     return parser
 
 
-def command_parser(prog: str) -> Parser:
-    parser = request_parser(prog, "HOST [options] -- COMMAND... | HOST --operation NAME [KEY=TEXT ...]", _RUN)
+def command_parser(prog: str, *, json_option: bool = True) -> Parser:
+    usage = "HOST [options] -- COMMAND... | HOST --operation NAME [KEY=TEXT ...]"
+    parser = request_parser(prog, usage, _RUN, json_option=json_option)
     parser.add_argument("--operation", metavar="NAME", help="a declared operation; its arguments are KEY=TEXT")
     parser.add_argument("--stdin", action="store_true", help="hand standard input to the command")
     parser.add_argument("--pty", action="store_true", help="run it in a terminal")
@@ -85,10 +87,15 @@ def command_request(options: "argparse.Namespace", command: list[str]) -> "dict[
     return request
 
 
-def _run(arguments: list[str]) -> int:
+def spelled(prog: str, arguments: list[str]) -> "tuple[argparse.Namespace, dict[str, JsonValue]]":
+    """The options of a command line, and the request. Raises UsageError."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
-    options = command_parser("doorward ssh").parse_mixed(arguments[:at])
-    request = command_request(options, arguments[at + 1 :])
+    options = command_parser(prog).parse_mixed(arguments[:at])
+    return options, command_request(options, arguments[at + 1 :])
+
+
+def _run(arguments: list[str]) -> int:
+    options, request = spelled("doorward ssh", arguments)
     output = Output()
     return ask(
         (lambda client: client.ssh(request)) if options.json else (lambda client: client.ssh(request, output.hear)),

@@ -147,8 +147,18 @@ class ControlClient:
     def credentials(self) -> list[dict[str, JsonValue]]:
         return items(self._ask("GET", "/v1/credentials"), "credentials")
 
-    def explain(self, request: JsonObject, *, agent: str | None = None) -> dict[str, JsonValue]:
+    def host_keys(self) -> list[dict[str, JsonValue]]:
+        return items(self._ask("GET", "/v1/host-keys"), "host_keys")
+
+    def forget_host_key(self, address: str, port: int, key: Signer) -> dict[str, JsonValue]:
+        """The next contact with the host is a first one again."""
+        params: dict[str, JsonValue] = {"address": address, "port": port}
+        return self._signed("POST", "/v1/host-keys/forget", "host_key.forget", params, key)
+
+    def explain(self, request: JsonObject, *, agent: str | None = None, action: str = "http") -> dict[str, JsonValue]:
         body: dict[str, JsonValue] = {"request": request}
+        if action != "http":
+            body["action"] = action
         if agent is not None:
             body["agent"] = agent
         return self._ask("POST", "/v1/explain", body)

@@ -34,6 +34,7 @@ from broker.server.office import Signed
 from broker.server.sessions import Ended
 from broker.server.shapes import text_or_none
 from broker.vault import Fault, VaultError
+from broker.vault.hosts import AcceptedKey
 
 T = TypeVar("T")
 
@@ -92,6 +93,24 @@ class Credentials:
         await self._at.record(EventName.CREDENTIAL_REMOVED, credential=name, key=signed.key_id, generation=generation)
         await self._drop(name)
         return {"name": name, "removed": True}
+
+    async def host_keys(self) -> JsonObject:
+        """Keys of SSH hosts that a human accepted at the first contact."""
+        known = self._of_vault(self._at.vault.known_hosts)
+        return {"host_keys": [_host_key(key) for key in known.keys]}
+
+    async def forget_host_key(self, signed: Signed) -> JsonObject:
+        """The next contact with the host is a first one again."""
+        address, port = str(signed.params["address"]), signed.params["port"]
+        if not isinstance(port, int):
+            raise ControlError("schema", "port: an integer was expected.")
+        await self._vault_work(lambda: self._at.vault.forget_host_key(address, port))
+        generation = self._at.vault.generation
+        await self._at.record(
+            EventName.HOSTKEY_FORGOTTEN, address=address, port=port, key=signed.key_id, generation=generation
+        )
+        self._at.executor.drop_logins()
+        return {"address": address, "port": port, "forgotten": True}
 
     async def _credential_changed(self, name: EventName, meta: CredentialMeta, signed: Signed) -> None:
         await self._at.record(
@@ -205,6 +224,17 @@ def _meta_json(meta: CredentialMeta) -> dict[str, JsonValue]:
 def _bindings(params: JsonObject) -> tuple[Binding, ...]:
     origins = params["origins"]
     return tuple(parse_binding(str(origin)) for origin in origins) if isinstance(origins, list) else ()
+
+
+def _host_key(key: AcceptedKey) -> dict[str, JsonValue]:
+    return {
+        "host": key.name,
+        "address": key.address,
+        "port": key.port,
+        "algorithm": key.algorithm,
+        "fingerprint": key.fingerprint,
+        "accepted_at_ms": key.accepted_at_ms,
+    }
 
 
 _WANTED = {

@@ -118,6 +118,8 @@ class ControlApi:
             _route("POST", "/v1/credentials", signature, self._add_credential, verb="credential.add"),
             _route("PUT", "/v1/credentials/{id}", signature, self._change_credential, verb="credential.*"),
             _route("DELETE", "/v1/credentials/{id}", signature, self._remove_credential, verb="credential.remove"),
+            _route("GET", "/v1/host-keys", session, lambda _: office.host_keys()),
+            _route("POST", "/v1/host-keys/forget", signature, self._forget_host_key, verb="host_key.forget"),
             _route("GET", "/v1/policy", nothing, lambda _: office.policy()),
             _route("GET", "/v1/policy/pending", nothing, self._policy_pending),
             _route("POST", "/v1/policy/trust", nothing, self._trust, "policy-trust"),
@@ -264,6 +266,9 @@ class ControlApi:
 
     async def _revoke(self, asking: Asking) -> JsonValue:
         return await self._office.revoke(asking.name, kill=asking.request.query.get("kill") == "1")
+
+    async def _forget_host_key(self, asking: Asking) -> JsonValue:
+        return await self._office.forget_host_key(_signed(asking))
 
     async def _unmute(self, asking: Asking) -> JsonValue:
         _same(asking, "id")

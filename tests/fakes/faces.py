@@ -27,6 +27,7 @@ from broker.core.identity import Caller
 from broker.core.ledger import Attempt
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame
+from broker.core.resolve import HttpAsk
 from broker.daemon import sockets
 from broker.daemon.assembly import Listener, listener
 from broker.server import faults
@@ -236,7 +237,8 @@ class ScriptedEngine:
         return fine(correlation_id)
 
     async def explain(self, caller: Caller, ask: Asked) -> JsonObject:
-        return {"decision": "allow", "agent": caller.agent, "service": ask.service}
+        service = ask.service if isinstance(ask, HttpAsk) else None
+        return {"decision": "allow", "agent": caller.agent, "service": service}
 
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None:
         attempt = self.attempts.get(correlation_id)

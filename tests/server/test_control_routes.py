@@ -26,6 +26,7 @@ SIGNED: dict[str, tuple[str, str, dict[str, object]]] = {
     "credential.rotate": ("PUT", "/v1/credentials/one", {"name": "one"}),
     "credential.rebind": ("PUT", "/v1/credentials/one", {"name": "one", "origins": ["https://one.example"]}),
     "credential.remove": ("DELETE", "/v1/credentials/one", {"name": "one"}),
+    "host_key.forget": ("POST", "/v1/host-keys/forget", {"address": "10.0.4.13", "port": 22}),
     "operation.settle": (
         "POST",
         "/v1/operations/op_" + "0" * 44 + "/settle",
@@ -60,6 +61,7 @@ async def test_a_signed_verb_is_done(tmp_path: Path) -> None:
             "rotate_credential",
             "rebind_credential",
             "remove_credential",
+            "forget_host_key",
             "settle",
         ] == face.office.names()
         signed = face.office.done[2][1][0]
@@ -71,7 +73,7 @@ async def test_every_verb_that_widens_needs_a_statement_of_its_own(tmp_path: Pat
     async with ControlFace(tmp_path) as face:
         signed = {(route.method, route.path) for route in await routes_of(face) if route.need is Need.SIGNATURE}
 
-        assert 6 == len(signed)  # rotate and rebind share one
+        assert 7 == len(signed)  # rotate and rebind share one
         for verb, (method, path, params) in SIGNED.items():
             statement = await face.statement(verb, params)
             assert (422, "schema") == codes(await face.ask(method, path, {"statement": statement}))
