@@ -17,7 +17,7 @@ from broker.core.placeholders import Unfilled, filled
 from broker.core.policy.declarations import Claim, EvidenceNeed, Visibility
 from broker.core.policy.model import Operation
 
-KEPT_MS = 3_600_000  # how long a collection may be leaned on at all, whatever a rule says
+KEPT_MS = 86_400_000  # how long a collection may be leaned on at all; rules ask for less
 _NEVER_ONE_TARGET = frozenset(",*")  # an upstream may read several into it
 
 

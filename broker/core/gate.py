@@ -62,6 +62,23 @@ def recheck(*, asked: Standing, now: Standing, frozen: Frozen, correlation_id: s
     )
 
 
+def reading(permit: Permit, frozen: Frozen) -> Permit:
+    """A permit for a read that belongs to what was permitted: of the same service, with the same credential.
+
+    Raises ValueError for anything else: a permit for a change covers that one change.
+    """
+    if frozen.is_write or frozen.service != permit.frozen.service:
+        raise ValueError("what belongs to a permit is a read of the same service")
+    return Permit(
+        frozen=frozen,
+        correlation_id=permit.correlation_id,
+        credential_version=permit.credential_version,
+        vault_term=permit.vault_term,
+        gate=permit.gate,
+        seal=SEAL,
+    )
+
+
 def voided(*, asked: Standing, now: Standing, frozen: Frozen) -> Refusal | None:
     """What ends a request whose circumstances changed since its decision; None where nothing did."""
     if now.frozen_daemon:
