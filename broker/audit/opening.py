@@ -3,7 +3,9 @@
 A log that is not as it was left is locked and not written to: it is suspended until the root key takes it over.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,7 +83,9 @@ class LockedLog:
                 raise
             return Suspension(verdict=fault.verdict, note=str(fault))
         except OSError as cause:
-            raise AuditError(f"the audit log can't be opened for writing: {cause.strerror or cause}") from cause
+            where = "" if cause.filename is None else f"{cause.filename}: "
+            text = f"the audit log can't be opened for writing: {where}{cause.strerror or cause}"
+            raise AuditError(text) from cause
 
     def _take_up(self) -> OpenedLog:
         anchor, unanchored = _anchor(self._paths.anchor)
@@ -178,14 +182,32 @@ def _key_of_tail(held: list[EpochKey], found: FoundEnd) -> EpochKey | None:
 
 def _keep_reserve(directory: Path, size_bytes: int) -> None:
     """Room for the last words; on a disk that is full already there is none, and writing says so soon enough."""
-    descriptor = os.open(directory / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    path = directory / RESERVE
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        if os.fstat(descriptor).st_size < size_bytes:
+        descriptor = os.open(path, flags, PRIVATE_FILE)
+    except OSError as cause:
+        if cause.errno in _ANOTHER_KIND:
+            raise _no_reserve(path) from cause
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            raise _no_reserve(path)
+        if status.st_size < size_bytes:
             os.write(descriptor, bytes(size_bytes))
     except OSError:
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+_ANOTHER_KIND = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})  # a link, a directory, a FIFO that nobody reads
+
+
+def _no_reserve(path: Path) -> AuditError:
+    text = f"{path} can't be used as the log's reserve: it is another's, or of another kind; move it away"
+    return AuditError(text, verdict=VerdictName.UNREADABLE)
 
 
 def _cut(recovery: Recovery | None) -> str | None:

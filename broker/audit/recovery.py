@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.audit.appender import LogEnd
-from broker.audit.disk import PRIVATE_FILE, open_regular, refuse_shared, sync_directory
+from broker.audit.disk import PRIVATE_FILE, open_regular, read_private_file, refuse_shared, sync_directory
 from broker.audit.examine import Examination
 from broker.audit.faults import AuditError
 from broker.audit.findings import Finding
@@ -24,7 +24,7 @@ from broker.core.chain import HASH_BYTES
 
 _MAX_CUT_BYTES = 64 << 20
 _MAX_FIRST_GROUP_BYTES = 8192
-_TORN = re.compile(r"(\d{8})\.(\d+)(?:\.(\d+))?\.torn")
+_TORN = re.compile(r"([0-9]{8})\.([0-9]{1,19})(?:\.([0-9]{1,9}))?\.torn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,18 +207,18 @@ def _cut(path: Path, offset: int) -> None:
 
 def _free_torn_path(directory: Path, segment: int, offset: int) -> Path:
     taken = _torn_files(directory, segment, offset)
-    suffix = f".{len(taken)}" if taken else ""
+    suffix = f".{taken[-1][0] + 1}" if taken else ""
     return directory / f"{segment:08d}.{offset}{suffix}.torn"
 
 
-def _torn_files(directory: Path, segment: int, offset: int) -> list[Path]:
-    """The bytes cut off at this place, oldest first."""
+def _torn_files(directory: Path, segment: int, offset: int) -> list[tuple[int, Path]]:
+    """The files of bytes cut off at this place with their numbers, oldest first."""
     found: list[tuple[int, Path]] = []
     for path in directory.iterdir():
         match = _TORN.fullmatch(path.name)
         if match is not None and (int(match[1]), int(match[2])) == (segment, offset):
             found.append((int(match[3] or 0), path))
-    return [path for _, path in sorted(found)]
+    return sorted(found)
 
 
 def _recovery_at(directory: Path, segment: int, offset: int, anchored_seq: int | None) -> Recovery | None:
@@ -226,7 +226,7 @@ def _recovery_at(directory: Path, segment: int, offset: int, anchored_seq: int |
     for place in ((segment, offset), (segment + 1, 0)):
         files = _torn_files(directory, *place)
         if files:
-            content = files[-1].read_bytes()
+            content = _torn_bytes(files[-1][1])
             return Recovery(
                 segment=place[0],
                 offset=place[1],
@@ -235,3 +235,12 @@ def _recovery_at(directory: Path, segment: int, offset: int, anchored_seq: int |
                 anchored_seq=anchored_seq,
             )
     return None
+
+
+def _torn_bytes(path: Path) -> bytes:
+    """Raises AuditError where somebody else put something under such a name."""
+    try:
+        return read_private_file(path, max_bytes=_MAX_CUT_BYTES)
+    except AuditError as fault:
+        text = f"{fault}, so these are no bytes that were cut off; move it away"
+        raise AuditError(text, verdict=VerdictName.UNREADABLE) from fault

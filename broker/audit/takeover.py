@@ -51,7 +51,7 @@ def find_end_for_takeover(
     try:
         return find_end(directory, identity, None, may_drop=not begun and not _remains(files[-1], 0).committed)
     except AuditError as fault:
-        if fault.verdict is None:
+        if fault.verdict in {None, VerdictName.UNREADABLE}:
             raise
     last = segments_of(directory)[-1]
     examination = examine(last, identity, None)
