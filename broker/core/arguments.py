@@ -13,6 +13,7 @@ from broker.core.policy.model import Operation
 from broker.core.policy.template import Template
 
 MAX_QUERY_PAIRS = 256
+FORM = "application/x-www-form-urlencoded"
 _BODY_BY_DEFAULT = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -55,9 +56,11 @@ def query_of(operation: Operation, arguments: JsonObject) -> str:
 
 
 def body_of(operation: Operation, template: Template, arguments: JsonObject) -> bytes | None:
-    """The JSON object that travels as the body, None where none does."""
+    """The JSON object or the form that travels as the body, None where none does."""
     if operation.body is None and not operation.body_free:
         return None
+    if operation.body_media == FORM:
+        return _form_of(operation, arguments)
     elsewhere = {*template.arguments, *operation.query}
     order = (*(operation.body or ()), *(name for name in arguments if name not in (operation.body or ())))
     fields = {name: arguments[name] for name in order if name in arguments and name not in elsewhere}
@@ -83,18 +86,47 @@ def given_by_path(
 
 def with_body(operation: Operation, given: JsonObject, body: bytes | None) -> dict[str, JsonValue]:
     """Add the fields of a JSON body to arguments; none may be given twice. Raises ArgumentError."""
-    if body is None:
+    if body is None or operation.body_raw:
         return dict(given)
     if operation.body is None and not operation.body_free:
         raise ArgumentError("the operation takes no body")
-    try:
-        fields = parse_object(body, max_bytes=len(body))
-    except WireError as cause:
-        raise ArgumentError(f"the body of this operation is a JSON object: {cause}") from None
+    fields = _fields_of_form(body) if operation.body_media == FORM else _fields_of_json(body)
     elsewhere = {*given, *operation.query}
     if set(fields) & elsewhere:
         raise ArgumentError("an argument is given twice, in the body and elsewhere")
     return {**given, **fields}
+
+
+def _fields_of_json(body: bytes) -> dict[str, JsonValue]:
+    try:
+        return parse_object(body, max_bytes=len(body))
+    except WireError as cause:
+        raise ArgumentError(f"the body of this operation is a JSON object: {cause}") from None
+
+
+def _fields_of_form(body: bytes) -> dict[str, JsonValue]:
+    try:
+        pairs = split_query(body.decode("ascii"))
+    except UnicodeDecodeError:
+        raise ArgumentError("the body of this operation is a form, percent-encoded") from None
+    fields: dict[str, JsonValue] = {}
+    for name, value in pairs:
+        before = fields.get(name)
+        if before is None:
+            fields[name] = value
+        else:
+            fields[name] = [*before, value] if isinstance(before, list) else [before, value]
+    return fields
+
+
+def _form_of(operation: Operation, arguments: JsonObject) -> bytes | None:
+    """The fields in their declared order; a list repeats its field."""
+    pairs: list[tuple[str, str]] = []
+    for name in operation.body or ():
+        if name in arguments and arguments[name] != []:
+            told = _query_value(name, arguments[name])
+            pairs += [(name, str(item)) for item in (told if isinstance(told, list) else [told])]
+    return encoded_query(pairs).encode("ascii") if pairs or operation.method in _BODY_BY_DEFAULT else None
 
 
 def split_query(query: str) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from broker.contract.reasons import Effect
 from broker.contract.wire import JsonObject, JsonValue, digest
+from broker.core.collect.budget import Budget
 from broker.core.policy.model import Operation, Service
 
 
@@ -20,6 +21,17 @@ class Deadlines:
     write_s: float = 10.0
     first_byte_s: float = 20.0
     total_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkBound:
+    """The request is the first of a walk over pages: how far that may go, and which earlier one it goes on with."""
+
+    budget: Budget
+    cursor: str | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {**self.budget.to_json(), "cursor": self.cursor}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +59,11 @@ class FrozenRequest:
     targets: tuple[str, ...] = ()
     identifies: str = ""  # what names the target on the card's summary line
     deadlines: Deadlines = field(default_factory=Deadlines)
+    walk: WalkBound | None = None
+    _body_sha256: str = field(init=False, repr=False, compare=False)  # asked for often, and a body may be large
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_body_sha256", hashlib.sha256(self.body).hexdigest())
 
     @property
     def digest(self) -> str:
@@ -94,9 +111,10 @@ class FrozenRequest:
             "method": self.method,
             "url": self.url,
             "headers": [list(pair) for pair in self.headers],
-            "body": {"len": len(self.body), "sha256": hashlib.sha256(self.body).hexdigest()},
+            "body": {"len": len(self.body), "sha256": self._body_sha256},
             "effect": self.effect.value,
             "destructive": self.destructive,
             "credential": self.service.credential,
             "targets": list(self.targets),
+            **({} if self.walk is None else {"walk": self.walk.to_json()}),
         }

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from typing_extensions import override
 
-from broker.contract.reasons import Category, RemoteEffect, Retry
+from broker.contract.reasons import Category, IncompleteCode, RemoteEffect, Retry
 from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.secret import Secret
@@ -57,7 +57,8 @@ class Fault(StrEnum):
 class RawOutcome:
     """One attempt on the wire. Made by executors alone.
 
-    `headers` has lower-case names, repeated ones repeated; `body` holds at most the cap, decompressed.
+    `headers` has lower-case names, repeated ones repeated; `body` holds at most the cap, decompressed. What was handed
+    on while it came is in `body` only as far as it is small enough to be judged.
     """
 
     phase: Phase
@@ -70,7 +71,18 @@ class RawOutcome:
     sent_bytes: int = 0
     elapsed_ms: int = 0
     phase_ms: Mapping[str, int] = field(default_factory=dict)
+    handed_on_bytes: int | None = None  # of the body, decompressed; None where it was not handed on
     derived: tuple[Secret, ...] = ()  # made of the credential for this attempt, such as a signature
+
+    @property
+    def body_bytes(self) -> int:
+        """How long the body was, as far as it came."""
+        return len(self.body) if self.handed_on_bytes is None else self.handed_on_bytes
+
+    @property
+    def is_body_gone(self) -> bool:
+        """Whether the body was handed on and too large to be kept."""
+        return self.body_bytes > len(self.body)
 
     @override
     def __repr__(self) -> str:
@@ -87,6 +99,7 @@ class Verdict:
     remote_effect: RemoteEffect
     message: str
     retry_after_s: int | None = None
+    missing: tuple[IncompleteCode, ...] = ()  # what a declared rule says is not in the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

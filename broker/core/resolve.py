@@ -29,6 +29,8 @@ from broker.core.policy.template import Template, TemplateError, arguments_in, p
 from broker.core.request_headers import HeaderError, checked_headers, merged_headers
 from broker.core.urls import CanonicalUrl, UrlError, canonical_url, read_loosely, segments_of
 
+MAX_UPLOAD_BYTES = 16_777_216  # of a body in frames: it is frozen whole, so that a human decides about these bytes
+
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -51,6 +53,7 @@ class HttpAsk:
     body_media: str | None = None
     url: str | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
+    is_upload: bool = False  # the body came in frames, and may be larger than the policy lets a document be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +85,11 @@ class _InvalidError(Exception):
 def resolve(policy: Policy, ask: HttpAsk) -> FrozenRequest | Invalid:
     """The frozen request, or what is wrong with it."""
     try:
-        if len(ask.body or b"") > policy.limits.body_bytes:
+        is_free = ask.is_upload and ask.operation is None  # of an operation it would be read as JSON
+        if len(ask.body or b"") > (MAX_UPLOAD_BYTES if is_free else policy.limits.body_bytes):
             raise _too_large(policy)
         target = _by_operation(policy, ask) if ask.operation is not None else _by_request(policy, ask)
-        if len(target.body or b"") > policy.limits.body_bytes:
+        if len(target.body or b"") > policy.limits.body_bytes and (target.declared is not None or not ask.is_upload):
             raise _too_large(policy)
         return _frozen(ask, target)
     except _InvalidError as fault:
@@ -122,13 +126,16 @@ def _by_operation(policy: Policy, ask: HttpAsk) -> _Target:
         )
     template = template_of(operation.path)
     args = arguments_of(operation, template, with_body(operation, ask.args or {}, ask.body))
-    return _declared_target(service, operation, template, args)
+    return _declared_target(service, operation, args, ask.body)
 
 
-def _declared_target(service: Service, operation: Operation, template: Template, args: JsonObject) -> _Target:
+def _declared_target(service: Service, operation: Operation, args: JsonObject, body: bytes | None) -> _Target:
+    template = template_of(operation.path)
     path = path_with(template, {name: str(args[name]) for name in template.arguments})
-    url = _url_of(service, path, query_of(operation, args))
-    best = _fitting(service, operation.method, _below(service, url))
+    own = query_of(operation, args)
+    fixed = encoded_query(operation.fixed_query)
+    url = _url_of(service, path, f"{fixed}&{own}" if fixed and own else fixed or own)
+    best = _fitting(service, operation.method, _below(service, url), operation.fixed_query, operation.fixed_headers)
     if best is not None and best[0].name != operation.name:
         raise _schema(f"These arguments spell the path of the operation {best[0].name}; ask for that one.")
     return _Target(
@@ -137,7 +144,7 @@ def _declared_target(service: Service, operation: Operation, template: Template,
         method=operation.method,
         url=url,
         args=args,
-        body=body_of(operation, template, args),
+        body=body if operation.body_raw else body_of(operation, template, args),
     )
 
 
@@ -148,12 +155,14 @@ def _by_request(policy: Policy, ask: HttpAsk) -> _Target:
     if method not in METHODS:
         raise _schema(f"The method is one of {', '.join(METHODS)}.")
     service, url, query = _by_url(policy, ask) if ask.url is not None else _by_path(policy, ask)
-    fitting = _fitting(service, method, _below(service, url))
+    fitting = _fitting(service, method, _below(service, url), query, checked_headers(ask.headers).items())
     if fitting is not None:
+        if len(ask.body or b"") > policy.limits.body_bytes:  # it would be read as JSON
+            raise _too_large(policy)
         operation, found = fitting
         template = template_of(operation.path)
-        given = given_by_path(operation, found, query, ask.body)
-        return _declared_target(service, operation, template, arguments_of(operation, template, given))
+        given = given_by_path(operation, found, _without(query, operation.fixed_query), ask.body)
+        return _declared_target(service, operation, arguments_of(operation, template, given), ask.body)
     _refuse_near_miss(service, method, _below(service, url))
     _refuse_beside(policy, service, url)
     if ask.body is not None and method in READING:
@@ -214,17 +223,39 @@ def _below(service: Service, url: CanonicalUrl) -> str:
     return url.path.removeprefix(service.base_path) or "/"
 
 
-def _fitting(service: Service, method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
-    """The declared operation whose template fits most literally, with the arguments found in the path."""
+def _fitting(
+    service: Service,
+    method: str,
+    path: str,
+    query: Iterable[tuple[str, str]],
+    headers: Iterable[tuple[str, str]],
+) -> tuple[Operation, dict[str, str]] | None:
+    """The declared operation whose template fits most literally, with the arguments found in the path.
+
+    Of those with one template it is the one of which most that is fixed is there.
+    """
     best: tuple[Operation, dict[str, str]] | None = None
+    given_query, given_headers = set(query), set(headers)
     for operation in service.operations.values():
         if operation.method != method:
             continue
-        template = template_of(operation.path)
-        found = arguments_in(template, path)
-        if found is not None and (best is None or template.rank < template_of(best[0].path).rank):
+        found = arguments_in(template_of(operation.path), path)
+        fixed = given_query.issuperset(operation.fixed_query) and given_headers.issuperset(operation.fixed_headers)
+        if found is not None and fixed and (best is None or _rank(operation) < _rank(best[0])):
             best = (operation, found)
     return best
+
+
+def _rank(operation: Operation) -> tuple[object, ...]:
+    return (*template_of(operation.path).rank, -len(operation.fixed_query) - len(operation.fixed_headers))
+
+
+def _without(query: list[tuple[str, str]], fixed: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    """The pairs without those that are the operation's own, each of which may stand once."""
+    left = list(query)
+    for pair in fixed:
+        left.remove(pair)
+    return left
 
 
 def _refuse_near_miss(service: Service, method: str, path: str) -> None:
@@ -265,14 +296,31 @@ def _frozen(ask: HttpAsk, target: _Target) -> FrozenRequest:
         port=url.port,
         path=url.path,
         query=url.query,
-        headers=merged_headers(agent_headers, service.headers, content_type=_content_type(ask, target, agent_headers)),
+        headers=merged_headers(
+            agent_headers,
+            {**service.headers, **dict(declared.fixed_headers if declared else ())},
+            content_type=_content_type(ask, target, agent_headers),
+        ),
         body=target.body or b"",
         effect=effect,
         destructive=destructive,
         args=target.args,
         targets=_targets(target, destructive=destructive),
         identifies=_identifies(target),
-        deadlines=ask.deadlines,
+        deadlines=_deadlines(ask.deadlines, declared),
+    )
+
+
+def _deadlines(asked: Deadlines, declared: Operation | None) -> Deadlines:
+    """The agent's, within what the operation allows."""
+    if declared is None:
+        return asked
+    most = declared.limits
+    return Deadlines(
+        connect_s=min(asked.connect_s, most.connect_s or asked.connect_s),
+        write_s=min(asked.write_s, most.write_s or asked.write_s),
+        first_byte_s=min(asked.first_byte_s, most.first_byte_s or asked.first_byte_s),
+        total_s=min(asked.total_s, most.total_s or asked.total_s),
     )
 
 
@@ -281,10 +329,11 @@ def _content_type(ask: HttpAsk, target: _Target, agent_headers: Mapping[str, str
         return None
     if target.declared is None:
         return ask.body_media or "application/octet-stream"
-    named = agent_headers.get("content-type", "application/json")
-    if named.partition(";")[0].strip().lower() != "application/json":
-        raise HeaderError("this operation sends application/json")
-    return "application/json"
+    media = target.declared.body_media
+    named = agent_headers.get("content-type", media)
+    if named.partition(";")[0].strip().lower() != media:
+        raise HeaderError(f"this operation sends {media}")
+    return media
 
 
 def _targets(target: _Target, *, destructive: bool) -> tuple[str, ...]:

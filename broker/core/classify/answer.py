@@ -35,10 +35,10 @@ def build_answer(case: Case, verdict: Verdict) -> HttpAnswer | None:
         status=raw.status,
         headers=shown_headers(raw.headers, declared),
         media_type=case.reading.media,
-        body_bytes=len(raw.body),
+        body_bytes=raw.body_bytes,
         final_url=case.frozen.url,
     )
-    if not _usable(case, verdict):
+    if raw.handed_on_bytes is not None or not _usable(case, verdict):
         return answer
     return _filled(answer, case.reading, raw.body)
 

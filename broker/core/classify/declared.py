@@ -99,6 +99,7 @@ def _by_rule(case: Case, rule: AnswerRule) -> Verdict:
         remote_effect=effect,
         retry_after_s=wait.seconds if retry is Retry.AFTER_DELAY else None,
         message=_MESSAGES[category],
+        missing=rule.reasons,
     )
 
 

@@ -51,6 +51,9 @@ def judge_status(case: Case) -> Verdict | None:
     status = case.status
     if 100 <= status < 400 or case.expects_status:
         return None
+    if case.declared is not None and status in case.declared.gateway.reject_proof:
+        message = f"Who stands before the upstream answered with status {status}, and did not hand the request on."
+        return refused(Category.CONFIRMED_FAILURE, "remote_error", message, retry=Retry.BOUNDED)
     if status >= 500 or status < 100:
         return _server_error(case)
     if status == 401:

@@ -6,6 +6,7 @@ For diagnosis alone; nothing acts on it. Fields are named as the policy file nam
 from broker.contract.wire import JsonObject
 from broker.core.classify.case import Case
 from broker.core.classify.declared import deciding_rule
+from broker.core.classify.refusal import remedies
 from broker.core.completeness import is_list
 from broker.core.outcome import Verdict
 from broker.core.policy.model import Operation
@@ -22,6 +23,7 @@ def grounds(case: Case, verdict: Verdict, step: str) -> JsonObject:
         "field": field,
         "predicate": None if predicate is None else predicate.text,
         "broken": case.reading.broken,
+        "remedy": "; ".join(remedies(case)) or None,
     }
 
 

@@ -5,10 +5,12 @@ Whatever can't be read so has no value; whether that matters is for the steps to
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.contract.wire import JsonValue, WireError, parse_json
 from broker.core.outcome import RawOutcome
+from broker.core.policy.model import Operation
+from broker.core.xml_tree import XmlError, tree_of
 
 BOM = b"\xef\xbb\xbf"
 VALUES_MAX = 200_000  # the parser makes them in one go, and everybody waits for that
@@ -32,6 +34,7 @@ class Reading:
     had_bom: bool = False
     broken: str | None = None
     has_body: bool = False
+    xml: JsonValue = None  # the tree of it; see core/xml_tree.py
 
     @property
     def is_whole(self) -> bool:
@@ -41,6 +44,8 @@ class Reading:
 def read_body(raw: RawOutcome, *, method: str) -> Reading:
     """Read what came in whole; a body that was cut or can't be decoded has a media type and nothing else."""
     media, charset = media_of(raw)
+    if raw.is_body_gone:
+        return Reading(media=media, has_body=raw.body_complete)
     if method == "HEAD" or raw.status in BODILESS_STATUSES or not raw.body or not raw.body_complete:
         return Reading(media=media)
     return read_bytes(raw.body, media=media, charset=charset)
@@ -69,6 +74,26 @@ def media_of(raw: RawOutcome) -> tuple[str | None, str]:
         return None, ""
     charset = _CHARSET.search(values[0])
     return media, "" if charset is None else charset[1].lower()
+
+
+def as_declared(reading: Reading, raw: RawOutcome, declared: Operation | None) -> Reading:
+    """The same body, looked at further where an operation declares what it is."""
+    if declared is None or not reading.has_body or reading.media is None or reading.text is None:
+        return reading
+    if declared.lenient_media and not is_json(reading.media):
+        again = read_bytes(raw.body, media="application/json")
+        return replace(reading, json=again.json, has_json=True) if again.has_json else reading
+    if not is_xml(reading.media):
+        return reading
+    try:
+        return replace(reading, xml=tree_of(reading.text))
+    except XmlError as cause:
+        promised = any(media in {"xml", "+xml"} or media.endswith("xml") for media in declared.media)
+        return replace(reading, broken=str(cause)) if promised else reading
+
+
+def is_xml(media: str) -> bool:
+    return media in {"application/xml", "text/xml"} or media.endswith("+xml")
 
 
 def is_json(media: str) -> bool:

@@ -7,10 +7,14 @@ from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonValue
 from broker.core.classify.case import Case, after, malformed
 from broker.core.classify.declared import is_declared_success
-from broker.core.classify.delays import retry_after
-from broker.core.classify.reading import is_json
+from broker.core.classify.delays import retry_after, told_s
+from broker.core.classify.reading import is_json, is_xml
 from broker.core.outcome import Verdict
+from broker.core.paging import argument_at
+from broker.core.policy.declarations import Async, ResponseSchema
 from broker.core.policy.places import at
+from broker.core.policy.schemas import compiled_schema
+from broker.core.predicate import AnswerView, holds
 
 POLL_AFTER_S = 10
 _ACCEPTED = 202
@@ -30,14 +34,18 @@ def judge_decoding(case: Case) -> Verdict | None:
 def _has_to_be_looked_into(case: Case) -> bool:
     """Whether the operation declares something of the body, and the body is of a kind that it can be found in."""
     declared, media = case.declared, case.reading.media
-    promises = declared is not None and (declared.success_when or declared.identity or declared.errors)
-    return bool(promises) and (media is None or is_json(media) or media.startswith("text/"))
+    if declared is None or not (declared.success_when is not None or declared.identity is not None or declared.errors):
+        return False
+    return media is None or is_json(media) or media.startswith("text/")
 
 
 def judge_success(case: Case) -> Verdict:
     """Step 8, for a status that nothing before has settled."""
-    if case.status == _ACCEPTED and not case.expects_status:
-        return _accepted(case)
+    slow = None if case.declared is None else case.declared.asynchronous
+    if slow is not None and slow.failed_when is not None and holds(slow.failed_when, case.view) is True:
+        return _failed_later(case)
+    if _is_under_way(case, slow):
+        return _accepted(case, slow)
     if not is_declared_success(case) and not _is_unchanged_read(case):
         return malformed(case, "schema", "The answer is not one that the operation declares as a success.")
     broken = _broken_promise(case)
@@ -64,8 +72,29 @@ def identity_of(case: Case) -> JsonValue:
     return value if isinstance(value, str) and value else None
 
 
-def _accepted(case: Case) -> Verdict:
-    retry, wait_s = after(case, retry_after(case.view, now_ms=case.now_ms) or POLL_AFTER_S)
+def _is_under_way(case: Case, slow: Async | None) -> bool:
+    """Whether an answer that looks good says that the work is not finished."""
+    if slow is not None and slow.done_when is not None and 200 <= case.status < 300:
+        return holds(slow.done_when, case.view) is not True
+    return case.status == _ACCEPTED and (slow is not None or not case.expects_status)
+
+
+def _failed_later(case: Case) -> Verdict:
+    return Verdict(
+        category=Category.CONFIRMED_FAILURE,
+        code="declared",
+        retry=case.settle if case.is_write else Retry.NEVER,
+        remote_effect=case.unless_read,
+        message="The upstream took the work on and says that it failed."
+        + (" A part of it may have been done." if case.is_write else ""),
+    )
+
+
+def _accepted(case: Case, slow: Async | None) -> Verdict:
+    delays = () if slow is None else slow.delay
+    waits = [wait for delay in delays if (wait := told_s(case.view, delay, now_ms=case.now_ms))]
+    wait = waits[0] if waits else retry_after(case.view, now_ms=case.now_ms)
+    retry, wait_s = after(case, wait or (POLL_AFTER_S if slow is None else slow.default_s))
     return Verdict(
         category=Category.PARTIAL,
         code="accepted",
@@ -85,14 +114,42 @@ def _broken_promise(case: Case) -> tuple[str, str] | None:
     declared = case.declared
     if declared is None or case.frozen.method == "HEAD" or _is_unchanged_read(case):
         return None
-    promises_body = declared.identity is not None or any(_names_json(media) for media in declared.media)
+    promises_body = (
+        declared.body_required
+        or declared.response_schema is not None
+        or declared.identity is not None
+        or any(_names_json(media) for media in declared.media)
+    )
     if not case.reading.has_body:
         return ("empty", "The answer lacks the body that the operation promises.") if promises_body else None
-    if declared.media and not any(_fits(case.reading.media, media) for media in declared.media):
+    fits = any(_fits(case.reading.media, media) for media in declared.media)
+    if declared.media and not fits and not (declared.lenient_media and case.reading.has_json):
         return "media_type", "The answer is of another media type than the operation declares."
+    if declared.end_marker is not None and not (case.reading.text or "").rstrip().endswith(declared.end_marker):
+        return "truncated", "The answer lacks the mark with which a whole one ends."
+    if declared.response_schema is not None and not _keeps_schema(case, declared.response_schema):
+        return "schema", "The answer is not of the shape that the operation declares."
     if declared.identity is not None and identity_of(case) is None:
         return "identity", "The answer lacks the identity that the operation declares, or gives one of another type."
+    if not _is_about_what_was_asked(case):
+        return "identity", "The answer is about something else than what was asked for."
     return None
+
+
+def _keeps_schema(case: Case, schema: ResponseSchema) -> bool:
+    """What is too large to be looked at keeps nothing."""
+    is_bounded = isinstance(case.view, AnswerView) and case.view.is_bounded
+    if not is_bounded or not case.reading.has_json:
+        return False
+    return compiled_schema(schema.text).is_valid(case.reading.json)
+
+
+def _is_about_what_was_asked(case: Case) -> bool:
+    identity = None if case.declared is None else case.declared.identity
+    if identity is None or identity.must_equal is None:
+        return True
+    asked = argument_at(case.frozen.args, identity.must_equal)
+    return asked is None or str(asked) == str(identity_of(case))
 
 
 def _names_json(declared: str) -> bool:
@@ -107,6 +164,8 @@ def _fits(media: str | None, declared: str) -> bool:
         return is_json(media)
     if declared == "text":
         return media.startswith("text/")
+    if declared == "xml":
+        return is_xml(media)
     if declared.startswith("+"):
         return media.endswith(declared)
     if declared.endswith("/*"):

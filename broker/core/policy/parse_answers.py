@@ -5,9 +5,6 @@ These blocks may stand in [services.X.defaults]; an operation's own block replac
 
 from dataclasses import replace
 from datetime import date, datetime
-from functools import lru_cache
-
-import jsonschema_rs
 
 from broker.contract.reasons import CODES, Category, Effect, IncompleteCode, RemoteEffect, Retry, WarningCode
 from broker.contract.wire import dump
@@ -35,6 +32,7 @@ from broker.core.policy.model import AnswerRule, Identity, Operation, RateLimit
 from broker.core.policy.parse_lists import delay_of, list_blocks_over
 from broker.core.policy.parse_predicates import is_json, never, predicate_of
 from broker.core.policy.places import PLACE, PLACE_SHAPE
+from broker.core.policy.schemas import fault_of_schema
 from broker.core.policy.table import Table
 
 JUDGEMENTS = (
@@ -126,18 +124,10 @@ def _schema(table: Table) -> ResponseSchema | None:
         table.fault("schema", "it holds a date or time", "a JSON Schema")
         return None
     text = dump(value).decode()  # type: ignore[arg-type]  # looked through just above
-    try:
-        compiled_schema(text)
-    except (ValueError, jsonschema_rs.ReferencingError) as cause:
-        table.fault("schema", f"no schema that can be used offline: {str(cause).splitlines()[0][:100]}")
-        return None
+    problem = fault_of_schema(text)
+    if problem is not None:
+        table.fault("schema", problem, "a JSON Schema (2020-12) that needs no other document")
     return ResponseSchema(text=text)
-
-
-@lru_cache(maxsize=512)
-def compiled_schema(text: str) -> jsonschema_rs.Draft202012Validator:
-    """Raises ValueError or ReferencingError."""
-    return jsonschema_rs.Draft202012Validator(text, mask="it", offline=True)
 
 
 def _identity(table: Table) -> Identity:

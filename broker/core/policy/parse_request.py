@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from broker.core.arguments import FORM
 from broker.core.effects import METHODS
 from broker.core.policy.model import Operation
 from broker.core.policy.table import Table
@@ -11,7 +12,6 @@ from broker.core.policy.template import Template, TemplateError, template_of
 from broker.core.request_headers import HeaderError, checked_headers
 
 JSON_BODY = "application/json"
-FORM_BODY = "application/x-www-form-urlencoded"
 STAND_IN: Mapping[str, object] = MappingProxyType({"method": "GET", "path": "/"})
 ARGUMENT = r"[A-Za-z$][A-Za-z0-9_\[\]$.-]{0,63}"
 _ANY = r"(?s).*"  # looked at by a parser of its own
@@ -113,7 +113,7 @@ def _media(table: Table, operation: Operation) -> str:
     if table.values.get("media") == "form":
         if operation.body is None:
             table.fault("media", "a form has named fields", 'body = ["name"]')
-        return FORM_BODY
+        return FORM
     if table.values.get("media", "json") == "json":
         return JSON_BODY
     return table.text(

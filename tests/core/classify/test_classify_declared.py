@@ -183,4 +183,4 @@ def test_a_rule_that_does_not_decide_warns_of_nothing() -> None:
     noticed = classified(frozen(declared=declaring(notice)), answer(404, b"{}", JSON))
 
     assert () == fine.warnings
-    assert ["The operation declares this of such answers."] == [warning.message for warning in noticed.warnings]
+    assert ["The upstream sends a notice with its answer."] == [warning.message for warning in noticed.warnings]
