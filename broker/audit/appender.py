@@ -82,16 +82,16 @@ class Appender:
 
     # -- what a writer asks for
 
-    def epoch_is_over(self) -> EpochReason | None:
-        """Why the next event needs a new epoch; None where it does not."""
-        if self._epoch_events >= self._limits.epoch_events:
-            return EpochReason.EVENTS
-        expired = self._clock() - self._epoch_since_ms >= self._limits.epoch_ms
-        return EpochReason.AGE if expired and self._epoch_events else None
-
-    def events_left(self) -> int:
-        """How many events the epoch still takes."""
-        return self._limits.epoch_events - self._epoch_events
+    def make_room(self) -> int:
+        """How many events the epoch takes, beginning another one, or another file, where it is due. Raises OSError."""
+        taken, limits = self._epoch_events, self._limits
+        if self._segment.offset >= limits.segment_bytes:
+            self.next_segment()
+        elif taken >= limits.epoch_events:
+            self.new_epoch(EpochReason.EVENTS)
+        elif taken and self._clock() - self._epoch_since_ms >= limits.epoch_ms:
+            self.new_epoch(EpochReason.AGE)
+        return limits.epoch_events - self._epoch_events
 
     def segment_is_full(self) -> bool:
         return self._segment.offset >= self._limits.segment_bytes

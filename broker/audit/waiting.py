@@ -44,6 +44,11 @@ class Task:
         self.answer: Answer = None
         self.fault: AuditError | None = None
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody has to be woken."""
+        return self.future is not None or self.answered is not None
+
     def wait_for_it(self) -> None:
         """Before it is queued: `wait` shall wait until somebody else has done it."""
         self.answered = threading.Lock()  # the cheapest wake-up there is

@@ -119,7 +119,7 @@ class AuditWriter:
         mine = self._backlog.claim(task)
         if mine is not None:
             try:
-                for group in groups(mine, self._limits):
+                for group in groups(mine, self._limits) if len(mine) > 1 else (mine,):
                     self._serve(group)
             finally:
                 self._backlog.release()
@@ -205,7 +205,8 @@ class AuditWriter:
 
     def _serve(self, group: Sequence[Task]) -> None:
         self._perform(group)
-        settle(group)
+        if len(group) > 1 or group[0].is_awaited:
+            settle(group)
         if self._poison is None and self._appender is not None:
             try:
                 self._appender.tidy()
@@ -239,7 +240,8 @@ class AuditWriter:
             return
         done = 0
         while done < len(group):
-            batch = group[done : done + _capacity(appender)]
+            room = appender.make_room()
+            batch = group[done : done + room]
             seq = appender.seq
             digests = appender.write_events([task.plain for task in batch])
             self._advance(appender)
@@ -283,15 +285,6 @@ class AuditWriter:
 
 def _turning(reason: EpochReason, root: Sign | None, *, adopt: bool) -> Order:
     return lambda appender: appender.new_epoch(reason, root=root, adopt=adopt)
-
-
-def _capacity(appender: Appender) -> int:
-    """How many events the epoch still takes, beginning another one where it takes none."""
-    if appender.segment_is_full():
-        appender.next_segment()
-    elif (reason := appender.epoch_is_over()) is not None:
-        appender.new_epoch(reason)
-    return appender.events_left()
 
 
 def _proof(event: AuditEvent, seq: int, digest: bytes) -> Receipt:
