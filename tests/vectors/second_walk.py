@@ -99,9 +99,10 @@ class Walk:
         self, files: Sequence[Path], pin: Identity | None, anchors: Sequence[Anchor], notes: Sequence[Note]
     ) -> None:
         self.files = files
-        self.identity = pin or self._identity_of_the_first_file()
-        self.h = self.identity.genesis if self.identity else b""
-        self.key = self.identity.first_epoch_key if self.identity else b""
+        self.identity: Identity | None = None
+        self.h = self.key = b""
+        if pin:
+            self._know(pin)
         self.due, self.epoch, self.tree = 0, 0, Tree()
         self.last_type, self.ended = Type.COMMIT, False  # of the last record; whether it is the COMMIT of an END
         self.name, self.data, self.is_last = "", b"", False  # the file at hand
@@ -139,12 +140,8 @@ class Walk:
     def ends_with_a_commit(self) -> bool:
         return self.last_type == Type.COMMIT
 
-    def _identity_of_the_first_file(self) -> Identity | None:
-        try:
-            own = own_segment(read_file(self.files[0], SEGMENT_BYTES_MAX))
-        except (OSError, ValueError):
-            return None
-        return own.identity if own else None
+    def _know(self, identity: Identity) -> None:
+        self.identity, self.h, self.key = identity, identity.genesis, identity.first_epoch_key
 
     def _fail(self, verdict: Verdict, offset: int) -> Never:
         self._settle()
@@ -191,6 +188,8 @@ class Walk:
         header_0 = Header(208, Type.SEGMENT, 0, 0, 0, 0).packed
         begins = header_0.startswith(self.data[:HEADER_BYTES]) or self.data[HEADER_BYTES:][:16] == MAGIC
         own = own_segment(self.data)
+        if self.identity is None and own:
+            self._know(own.identity)
         if self.identity is None and begins:
             tearable = self.is_last and len(self.data) < FIRST_RECORD_BYTES
             self._fail(Verdict.TORN_OR_TAMPERED if tearable else Verdict.ALTERED, 0)
