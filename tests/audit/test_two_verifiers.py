@@ -4,6 +4,7 @@ Over the whole corpus of tampering, over random changes of the logs of the vecto
 over names and places.
 """
 
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -27,11 +28,13 @@ from tests.fakes.two_verifiers import (
     apply,
     assert_agreement,
     knowledge_of,
+    second,
     shipped,
 )
 from tests.tampering import chains, files, records
 from tests.tampering.corpus import CASES, Base, make_base
 from tests.vectors import second_verifier
+from tests.vectors.second_format import SEGMENT_BYTES_MAX
 
 MODULES = (chains, files, records)  # importing them enters their cases
 
@@ -129,7 +132,36 @@ def test_both_say_the_same_of_changed_knowledge(
     assert_agreement(LOGS / "whole" / "audit", {kind: known[kind]})
 
 
-# -- names and places
+# -- sizes, writers, names and places
+
+
+@pytest.mark.parametrize("size_bytes", [SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX + 1])
+@pytest.mark.parametrize("name", ["00000001.seg", "00000004.seg"])
+def test_both_say_the_same_of_the_largest_file(tmp_path: Path, name: str, size_bytes: int) -> None:
+    directory = shutil.copytree(LOGS / "whole" / "audit", tmp_path / "audit")
+    os.truncate(directory / name, size_bytes)
+
+    assert_agreement(directory, knowledge_of("whole"))
+
+
+@EXAMPLES
+@example(log="disk-full", changes=[Change(kind="cut", file=0, at=0, to=0, value=1, near=1)])  # known to be longer
+@given(log=st.sampled_from(SCENES), changes=st.lists(CHANGES, min_size=1, max_size=2))
+def test_both_say_the_same_beside_a_writer(
+    tmp_path_factory: pytest.TempPathFactory, log: str, changes: list[Change]
+) -> None:
+    directory = tmp_path_factory.getbasetemp() / "live"
+    shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(LOGS / log / "audit", directory)
+    for change in changes:
+        apply(directory, change)
+    writer = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        assert second(directory, Known())["live"]
+        assert_agreement(directory, knowledge_of(log))
+    finally:
+        os.close(writer)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.audit.verdict import Rung
@@ -146,6 +146,12 @@ def note_of(scribe: Scribe, told: Told) -> bytes:
 
 
 @EXAMPLES
+@example(
+    anchors=[],
+    notes=[Told(seq=0, rung=Rung.OUTSIDE, lie="log", epoch=0)],
+    until=13,
+    changes=[Change(kind="remove", file=0, at=0, to=0, value=1, near=0)],
+)
 @given(
     anchors=st.lists(TOLD, max_size=3),
     notes=st.lists(TOLD, max_size=3),

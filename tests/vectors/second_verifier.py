@@ -131,9 +131,9 @@ class Judgement:
             return fault
         proven = self.walk.proven
         end = (proven.segment, proven.offset + COMMIT_BYTES) if proven else ("00000001.seg", 0)
-        if not fault and self._known_beyond_the_end():
+        if self._known_beyond_the_end():
             return Finding(Verdict.TRUNCATED, *end, self.records)
-        if not fault and not self.live and (self.walk.torn or not self.walk.ends_with_a_commit):
+        if not self.live and (self.walk.torn or not self.walk.ends_with_a_commit):
             unacknowledged = self.walk.torn and self.walk.anchor_names_the_last_commit()
             return Finding(Verdict.TORN_TAIL if unacknowledged else Verdict.TORN_OR_TAMPERED, *end, self.records)
         verdict = Verdict.OK if self.rung else Verdict.OK_UNANCHORED
