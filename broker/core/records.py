@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from broker.contract.reasons import Category, Status
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.channels import Frozen
+from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit
 from broker.core.identity import Caller
 from broker.core.ledger import Doubt
@@ -57,6 +58,7 @@ def intent(permit: Permit, *, policy_digest: str, doubts: Iterable[Doubt], ledge
         "policy": policy_digest,
         "doubts": [doubt.correlation_id for doubt in doubts],
         "ledger": ledger,
+        **({"page": 1} if isinstance(frozen, FrozenRequest) and frozen.walk is not None else {}),
     }
 
 
