@@ -10,8 +10,9 @@ from broker.contract.reasons import Category, ScrubState
 from broker.contract.result import HttpAnswer, ScrubReport, Warn
 from broker.contract.wire import JsonValue
 from broker.core.collect.ending import Ending
-from broker.core.collect.page import rows_of, tree_or_none
+from broker.core.collect.page import tree_or_none
 from broker.core.outcome import Scrubbed
+from broker.core.paging import rows_of
 from broker.core.policy.model import Operation
 
 _OF_ONE_PAGE = frozenset({"content-length", "link"})
@@ -47,7 +48,7 @@ def clean_rows(scrubbed: Scrubbed, operation: Operation) -> tuple[JsonValue, ...
     if answer is None:
         return None
     xml = tree_or_none(answer.body) if answer.body is not None else None
-    return rows_of({"json": answer.body_json, "xml": xml}, operation.completeness)
+    return rows_of(operation.completeness, {"json": answer.body_json, "xml": xml})
 
 
 def merged(last: Scrubbed, gathered: Gathered, ending: Ending, warnings: Iterable[Warn]) -> Scrubbed:

@@ -3,7 +3,6 @@
 Reads the answer as it was received, so nothing of it may leave; what leaves is taken from the scrubbed one.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.contract.reasons import Category, IncompleteCode, Retry, WarningCode
@@ -13,9 +12,10 @@ from broker.core.classify.reading import Reading, read_body
 from broker.core.evidence import id_text
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import RawOutcome
-from broker.core.policy.declarations import CompletenessDecl, Consistency, Visibility
+from broker.core.paging import rows_of
+from broker.core.policy.declarations import Consistency, Visibility
 from broker.core.policy.model import Operation
-from broker.core.policy.places import at, rows_at
+from broker.core.policy.places import at
 from broker.core.predicate import AnswerView, Predicate, answer_view, holds
 from broker.core.xml_tree import XmlError, tree_of
 
@@ -54,7 +54,7 @@ def read_page(frozen: FrozenRequest, raw: RawOutcome) -> Page:
     view = view_of(read_body(raw, method=frozen.method), raw)
     declared = frozen.declared
     completeness = None if declared is None else declared.completeness
-    rows = rows_of(view, completeness)
+    rows = rows_of(completeness, view)
     reasons, retry = _missing(declared, view)
     scope = None if declared is None else declared.scope
     return Page(
@@ -82,17 +82,6 @@ def tree_or_none(text: str) -> JsonObject | None:
         return tree_of(text)
     except XmlError:
         return None
-
-
-def rows_of(view: JsonObject, completeness: CompletenessDecl | None) -> tuple[JsonValue, ...] | None:
-    """The rows at the declared place; else the list that the body is, or the only one that it holds."""
-    if completeness is not None and completeness.items is not None:
-        return rows_at(view, completeness.items)
-    body = view.get("json")
-    if isinstance(body, list):
-        return tuple(body)
-    lists = [value for value in body.values() if isinstance(value, list)] if isinstance(body, Mapping) else []
-    return tuple(lists[0]) if len(lists) == 1 else None
 
 
 def reason(code: IncompleteCode, message: str | None = None, *, limit: int | None = None) -> IncompleteReason:

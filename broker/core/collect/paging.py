@@ -105,7 +105,7 @@ def asked_size(paging: Pagination | None, args: JsonObject) -> int | None:
 
 def _only_page(operation: Operation, page: Page) -> Next:
     """Where nothing leads on, everything is there only if the operation says so, and no link speaks against it."""
-    if _linked(page, "next"):
+    if _linked(page, "next") != ():
         message = "The upstream names a next page, and the operation does not declare how to follow it."
         return Astray(message=message, code=IncompleteCode.MORE_PAGES_AVAILABLE)
     completeness = operation.completeness
@@ -134,22 +134,31 @@ def _after(operation: Operation, paging: Pagination, page: Page, position: Posit
 
 def _by_link(page: Page, relation: str) -> Next:
     targets = _linked(page, relation)
+    if targets is None:
+        return Astray(message="The upstream names a next page in a header that can't be read.")
     if len(targets) > 1:
         return Astray(message="The upstream names more than one next page.")
     return _by_url(targets[0]) if targets else End()
 
 
-def _linked(page: Page, relation: str) -> tuple[str, ...]:
+def _linked(page: Page, relation: str) -> tuple[str, ...] | None:
+    """The targets with a relation; None where the header speaks of one that can't be read."""
     headers = page.view.get("headers")
     told = headers.get("link") if isinstance(headers, Mapping) else None
-    values = told if isinstance(told, list) else [told]
-    links = [link for value in values if isinstance(value, str) for link in _LINK.findall(value)]
-    return tuple(dict.fromkeys(target for target, parameters in links if _is_related(parameters, relation)))
+    values = [value for value in (told if isinstance(told, list) else [told]) if isinstance(value, str)]
+    links = [link for value in values for link in _LINK.findall(value)]
+    found = [target for target, parameters in links if _is_related(parameters, relation)]
+    spoken = sum(_names(one, relation) for value in values for one in _RELATION.findall(value))
+    return tuple(dict.fromkeys(found)) if spoken == len(found) else None
 
 
 def _is_related(parameters: str, relation: str) -> bool:
     found = _RELATION.search(parameters)
-    return found is not None and relation in (found[1] or found[2] or "").lower().split()
+    return found is not None and _names((found[1] or "", found[2] or ""), relation)
+
+
+def _names(told: tuple[str, str], relation: str) -> bool:
+    return relation in (told[0] or told[1]).lower().split()
 
 
 def _by_token(paging: Pagination, token: JsonValue, position: Position) -> Next:

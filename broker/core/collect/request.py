@@ -159,6 +159,8 @@ def _by_args(policy: Policy, first: FrozenRequest, args: JsonObject) -> FrozenRe
 
 def _by_url(first: FrozenRequest, named: str, previous_url: str) -> FrozenRequest | Astray:
     """An upstream's own URL leads to its own origin and below the service's base URL, or nowhere."""
+    if any(segment in {".", ".."} for segment in named.partition("?")[0].split("/")):
+        return Astray(message="The URL of the next page holds a dot segment; it was not followed.")
     try:
         url = canonical_url(urljoin(previous_url, named))
     except ValueError:

@@ -85,8 +85,11 @@ def begun(frozen: FrozenRequest, kept: Kept | None, *, now_ms: int) -> Walk:
 def after(walk: Walk, verdict: Verdict, page: Page, *, is_clean: bool, elapsed_ms: int, policy: Policy) -> Move:
     """What follows from a page. `is_clean` tells that all its rows may be given out."""
     walk = replace(walk, ms=elapsed_ms)
+    closed = _closed(walk, page)
+    if closed is not None:
+        return closed
     if not _is_usable(verdict):
-        return _after_refusal(walk, verdict, page)
+        return _after_refusal(walk, verdict)
     if _is_of_another_snapshot(walk, page):
         return _anew(walk, Moved())
     if not is_clean:
@@ -111,14 +114,20 @@ def _is_usable(verdict: Verdict) -> bool:
     return verdict.category is Category.SUCCESS or (verdict.category is Category.PARTIAL and verdict.code != "accepted")
 
 
-def _after_refusal(walk: Walk, verdict: Verdict, page: Page) -> Move:
+def _closed(walk: Walk, page: Page) -> Move | None:
+    """A refusal that means what the operation declares of the window, or of the token, and nothing worse."""
     paging = walk.operation.pagination
-    if paging is not None and fits(paging.end_error_when, page.view):
+    if paging is None:
+        return None
+    if fits(paging.end_error_when, page.view):
         return Over(walk=walk, cause=Capped())
+    is_later = walk.step is not None or walk.progress.pages
+    return _anew(walk, Expired()) if is_later and fits(paging.expired_when, page.view) else None
+
+
+def _after_refusal(walk: Walk, verdict: Verdict) -> Move:
     if walk.step is None and not walk.progress.pages:
         return Plain()
-    if paging is not None and fits(paging.expired_when, page.view):
-        return _anew(walk, Expired())
     if verdict.category is Category.PARTIAL:
         return Over(walk=walk, cause=Unfinished())
     is_late = verdict.code in _OUT_OF_TIME and walk.ms >= walk.bound.budget.seconds * 1000
