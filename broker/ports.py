@@ -7,15 +7,18 @@ from typing import Protocol
 from broker.contract.reasons import VaultState
 from broker.contract.wire import JsonObject
 from broker.core.channels import Frozen, Raw
+from broker.core.collect.request import Kept
 from broker.core.credential import Claims, CredentialSecret
 from broker.core.events import AuditEvent, Receipt
 from broker.core.evidence import EvidenceRecord
+from broker.core.evidence_gate import NO_PROOF, Proof
 from broker.core.gate import Permit
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt
 from broker.core.policy.model import Ask, Policy
 from broker.core.refusals import Refusal
+from broker.core.resolve import HttpAsk
 from broker.core.scrub import SecretSet
 from broker.core.secret import Secret
 from broker.core.ssh.model import SshHost
@@ -228,6 +231,7 @@ class Question:
     says: str | None
     doubts: tuple[Doubt, ...] = ()
     host_key: HostKey | None = None  # of an SSH host
+    proof: Proof = NO_PROOF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +240,14 @@ class Approved:
 
     approval_id: str
     scope: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A human chose another way than a yes: collect, or limit. Signed, verified, recorded."""
+
+    approval_id: str
+    choice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +266,7 @@ class Declined:
 
 
 class ApprovalDesk(Protocol):
-    async def ask(self, question: Question) -> Approved | Declined | Joined:
+    async def ask(self, question: Question) -> Approved | Chosen | Declined | Joined:
         """Wait for the human, at most until the card expires."""
         ...
 
@@ -292,6 +304,44 @@ class EvidenceStore(Protocol):
 
     async def find(self, anchor_id: str, operation: str) -> tuple[EvidenceRecord, ...]:
         """What the anchor recorded of `service.operation` and is not expired. What was tampered with is not in it."""
+        ...
+
+
+class Walks(Protocol):
+    """Where walks that were cut are kept for a while. A cursor is a name for one, and no key to it."""
+
+    def keep(self, kept: Kept) -> str:
+        """The cursor under which its anchor finds it again."""
+        ...
+
+    def find(self, anchor_id: str, cursor: str, *, vault_term: int) -> Kept | None:
+        """The walk of this anchor, kept since the vault was opened last; None where there is none, or it is too old."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recollection:
+    """A collection that a human asked for: the same as the one that lacks something, with more time."""
+
+    caller: Caller
+    service: str
+    operation: str
+    args: JsonObject
+    seconds: int
+    previous_correlation_id: str
+
+
+class FollowUps(Protocol):
+    """What a human's answer to a card begins: requests of their own, of the session that asked, under the policy."""
+
+    @property
+    def can_collect(self) -> bool: ...
+    async def collect(self, wanted: Recollection) -> None:
+        """Read a collection; what it comes to is on record afterwards, whatever it is."""
+        ...
+
+    def begin(self, ask: HttpAsk, *, caller: Caller, says: str | None, previous: str) -> str | None:
+        """Begin another request; its id, or None where no more is taken."""
         ...
 
 
