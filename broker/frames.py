@@ -6,7 +6,9 @@ Whoever listens may go away at any time; the action goes on to its end all the s
 import base64
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeAlias
 
+from broker.answer_frames import AnswerFrames
 from broker.core.channels import Frozen
 from broker.core.outcome import Scrubbed
 from broker.core.scrub import SecretSet
@@ -43,10 +45,15 @@ class ScrubbedFrames:
             await self._sink(stream, clean[start : start + PIECE_BYTES])
 
 
-async def delivered(frozen: Frozen, scrubbed: Scrubbed, frames: ScrubbedFrames | None) -> Scrubbed:
+Frames: TypeAlias = ScrubbedFrames | AnswerFrames
+
+
+async def delivered(frozen: Frozen, scrubbed: Scrubbed, frames: Frames | None) -> Scrubbed:
     """The outcome without the file that the listener was handed; any other outcome as it is."""
     if frames is None:
         return scrubbed
+    if isinstance(frames, AnswerFrames):
+        return await frames.finish(scrubbed)
     is_file = isinstance(frozen, FrozenSsh) and isinstance(frozen.action, Get)
     with suppress(Exception):  # whatever befell the listener, what was done is on record
         await frames.finish()

@@ -12,7 +12,7 @@ from broker.contract.result import GateReport
 from broker.core import records, refusals, reply
 from broker.core.asks import resolved
 from broker.core.channels import Frozen
-from broker.core.classify.channel import event_of, sent_body_bytes
+from broker.core.classify.channel import event_of
 from broker.core.events import EventName
 from broker.core.gate import Permit, Standing, recheck, voided
 from broker.core.grants import Circumstances
@@ -24,16 +24,15 @@ from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import Invalid
 from broker.core.scrub import SecretSet
-from broker.frames import delivered
 from broker.ports import (
     ApprovalDesk,
     Approved,
     AuditLog,
     AuditUnwritable,
+    Chosen,
     Clock,
     CredentialGone,
     Declined,
-    Delivery,
     Diagnostics,
     Executor,
     Joined,
@@ -45,7 +44,9 @@ from broker.ports import (
     SessionView,
     Vault,
 )
-from broker.steps import Named, Received, Recorded, Stop, Trail, Turns, contested, judged
+from broker.proof import Moved, Proofs
+from broker.steps import Named, Received, Recorded, Stop, Trail, Turns, remember, standing, unfit
+from broker.walk import Walker
 
 
 class Pipeline:
@@ -63,6 +64,8 @@ class Pipeline:
         diagnostics: Diagnostics,
         ledger: Ledger,
         runs: Runs,
+        proofs: Proofs,
+        walker: Walker,
         clock: Clock,
     ) -> None:
         self._policies = policies
@@ -74,6 +77,8 @@ class Pipeline:
         self._diagnostics = diagnostics
         self._ledger = ledger
         self._runs = runs
+        self._proofs = proofs
+        self._walker = walker
         self._clock = clock
         self._turns = Turns()
 
@@ -109,7 +114,7 @@ class Pipeline:
             return Stop(trail=trail, frame=frame, gate=gate, refusal=session)
         trail.session_id = session.id
         policy = self._policies.current()
-        frozen = resolved(policy, ask)
+        frozen = resolved(policy, ask, self._walker.kept(ask, caller.anchor.id))
         if isinstance(frozen, Invalid):
             return Stop(trail=trail, frame=frame, gate=gate, refusal=refusals.invalid(frozen))
         return self._decide(received, trail, session, frozen, policy, frame, gate)
@@ -137,13 +142,13 @@ class Pipeline:
         trail.post(EventName.POLICY_DECIDED, records.decided(decision, frozen, policy_digest=policy.digest))
         if isinstance(decision, Deny):
             return Stop(trail=trail, frame=frame, gate=gate, refusal=refusals.denied(decision, frozen))
-        unfit = self.unfit(frozen)
-        if unfit is None and not self._sessions.within_rate(
+        unfitting = self.unfit(frozen)
+        if unfitting is None and not self._sessions.within_rate(
             decision.rules or (frozen.operation,), policy.limits.requests_per_minute
         ):
-            unfit = refusals.over_rate()
-        if unfit is not None:
-            return Stop(trail=trail, frame=frame, gate=gate, refusal=unfit)
+            unfitting = refusals.over_rate()
+        if unfitting is not None:
+            return Stop(trail=trail, frame=frame, gate=gate, refusal=unfitting)
         return Named(
             received=received,
             trail=trail,
@@ -157,20 +162,14 @@ class Pipeline:
         )
 
     def unfit(self, frozen: Frozen) -> Refusal | None:
-        """A service whose credential is missing, or not bound to where the request goes, opens nothing."""
-        name = frozen.service.credential
-        if name is None:
-            return None
-        if self._vault.credential_version(name) is None:
-            return refusals.no_credential(name)
-        uncovered = next((url for url in frozen.bound_urls if not self._vault.covers(name, url)), None)
-        if uncovered is not None:
-            return refusals.not_bound(name, frozen.service.bound_as(uncovered))
-        return contested(frozen, self._vault, name)
+        return unfit(frozen, self._vault)
 
     async def _go_on(self, named: Named) -> Result | Unrecorded:
         try:
             ready = await self._consult_ledger(named)
+            if isinstance(ready, Named):
+                proven = await self._proofs.consult(ready)  # step 5
+                ready = self._stop(ready, proven) if isinstance(proven, Refusal) else proven
             return await self._obtain(ready) if isinstance(ready, Named) else await self._end(ready)
         except LedgerSealed:
             return await self._end(self._stop(named, refusals.vault(self._vault.state)))
@@ -179,7 +178,7 @@ class Pipeline:
             gone = refusals.void("credential") if state is VaultState.READY else refusals.vault(state)
             return await self._end(self._stop(named, gone))
 
-    # Step 4: what the ledger knows of this request, and of this change. (Step 5 has no source of evidence yet.)
+    # Step 4: what the ledger knows of this request, and of this change.
     async def _consult_ledger(self, named: Named) -> Named | Stop | Recorded:
         known = await self._known(named)
         if known is not None:
@@ -241,12 +240,25 @@ class Pipeline:
                 declined = named.with_gate(decision, GateState.EXPIRED if expired else GateState.DENIED)
                 return await self._end(self._stop(declined, refusal))
             case Joined(leader=leader):
-                return await self._end(await self._remember(named, await self._follow(named, leader)))
+                return await self._end(await self._joined(named, await self._follow(named, leader)))
+            case Chosen(choice=choice):
+                return await self._other_way(named, decision, choice)
             case Approved(scope=scope):
                 granted = named.with_gate(decision, GateState.GRANTED)
                 return await self._pass(granted, decision if scope == "session" and is_repeatable else None)
 
-    async def _ask(self, named: Named, decision: Ask) -> Approved | Declined | Joined:
+    async def _joined(self, named: Named, ending: Stop | Recorded) -> Stop | Recorded:
+        if self._vault.state is VaultState.READY:
+            await remember(named, ending, self._ledger, now_ms=self._clock.now_ms())
+        return ending
+
+    async def _other_way(self, named: Named, decision: Ask, choice: str) -> Result | Unrecorded:
+        changed = await self._proofs.chosen(named, choice)
+        if isinstance(changed, Named):
+            return await self._obtain(changed)
+        return await self._end(self._stop(named.with_gate(decision, GateState.EXPIRED), changed))
+
+    async def _ask(self, named: Named, decision: Ask) -> Approved | Chosen | Declined | Joined:
         received = named.received
         waiting = named.with_gate(decision, GateState.PENDING)
         self._runs.waits(received.correlation_id, reply.pending(waiting.frame, waiting.gate).to_json())
@@ -267,22 +279,11 @@ class Pipeline:
                 return await self._end(self._stop(named, refusals.change_under_way()))
             return await self._send(named, grant)
 
-    async def _remember(self, named: Named, ending: Stop | Recorded) -> Stop | Recorded:
-        """A request that joined another's card has its outcome under its own request id too."""
-        received = named.received
-        if (
-            isinstance(ending, Recorded)
-            and received.request_id is not None
-            and reply.tells_of_an_attempt(ending.envelope)
-            and self._vault.state is VaultState.READY
-        ):
-            with suppress(LedgerSealed):
-                await self._ledger.begin(named.attempt(now_ms=self._clock.now_ms()))
-                await self._ledger.finish(received.correlation_id, in_doubt=False, envelope=ending.envelope)
-        return ending
-
     # Step 7: look at everything once more. A grant is made under what the card showed, and not before.
     async def _send(self, named: Named, grant: Ask | None) -> Result | Unrecorded:
+        unproven = await self._proofs.holds(named)
+        if unproven is not None:
+            return await self._end(self._stop(named, unproven))
         ruling = recheck(
             asked=named.asked,
             now=self._now(named),
@@ -310,23 +311,31 @@ class Pipeline:
                 await self._ledger.abandon(correlation_id)
             return Unrecorded(envelope=reply.unrecorded(named.frame, named.gate, dispatched=False).to_json())
         self._runs.dispatched(correlation_id, is_write=named.frozen.is_write)
+        moved = await self._proofs.moved(named, permit, self._executor, secrets)
+        if moved is not None:
+            return await self._unsent(named, moved, is_tracked=is_tracked)
         return await self._execute(named, permit, secrets, is_tracked=is_tracked)
+
+    async def _unsent(self, named: Named, moved: Moved, *, is_tracked: bool) -> Result | Unrecorded:
+        """The look just before the change ended it."""
+        with suppress(AuditUnwritable):  # told where the end can't be written either
+            named.trail.post(moved.event, moved.fields)
+        if is_tracked:
+            await self._ledger.abandon(named.received.correlation_id)
+        return await self._end(self._stop(named, moved.refusal))
 
     # Step 9: one attempt, judged, scrubbed, recorded, answered.
     async def _execute(
         self, named: Named, permit: Permit, secrets: SecretSet | None, *, is_tracked: bool
     ) -> Result | Unrecorded:
         frozen, correlation_id = named.frozen, named.received.correlation_id
-        frames = named.frames(secrets)
-        delivery = Delivery(session_id=named.session.id, frames=frames, host_key=named.host_key)
-        raw = await self._executor.execute(permit, delivery)
-        scrubbed = await judged(frozen, raw, secrets, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
-        scrubbed = await delivered(frozen, scrubbed, frames)
-        kept = await named.diagnosed(self._diagnostics, scrubbed)  # before a record names it; lost, it is an orphan
-        envelope = reply.concluded(named.frame, scrubbed, named.gate, diagnostics_ref=kept)
-        self._sessions.count(named.session.id, denied=False, echoed=scrubbed.is_echo)
         try:
-            named.trail.post(event_of(raw), records.remote(scrubbed, sent_body_bytes=sent_body_bytes(raw)))
+            made = await self._walker.attempt(named, permit, secrets, lambda: self._now(named))
+            kept = await named.diagnosed(self._diagnostics, made.scrubbed)  # before a record names it
+            envelope = reply.concluded(named.frame, made.scrubbed, named.gate, diagnostics_ref=kept)
+            self._sessions.count(named.session.id, denied=False, echoed=made.scrubbed.is_echo)
+            named.trail.post(event_of(made.raw), made.remote)
+            envelope = await self._walker.recorded(named, made, envelope)
             receipt = await named.trail.append(EventName.ACTION_RESULT, reply.audit_fields(envelope))
         except AuditUnwritable:
             lost = reply.unrecorded(named.frame, named.gate, dispatched=True).to_json()
@@ -381,13 +390,4 @@ class Pipeline:
         return self._standing(named.received.caller, named.session.id, named.frozen)
 
     def _standing(self, caller: Caller, session_id: str, frozen: Frozen) -> Standing:
-        name = frozen.service.credential
-        return Standing(
-            vault=self._vault.state,
-            vault_term=self._vault.term,
-            policy_digest=self._policies.current().digest,
-            credential_version=None if name is None else self._vault.credential_version(name),
-            session_alive=self._sessions.alive(session_id) and self._sessions.exe_unchanged(caller),
-            frozen_daemon=self._sessions.frozen,
-            request_digest=frozen.digest,
-        )
+        return standing(caller, session_id, frozen, policies=self._policies, vault=self._vault, sessions=self._sessions)

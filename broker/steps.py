@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+from broker.answer_frames import AnswerFrames
 from broker.contract.reasons import GateState
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
@@ -19,12 +20,14 @@ from broker.core.asks import Asked
 from broker.core.channels import Frozen, Raw
 from broker.core.classify import channel
 from broker.core.events import AuditEvent, EventName, Receipt
+from broker.core.evidence_gate import NO_PROOF, Proof
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Standing
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt, attempt_of
 from broker.core.outcome import Scrubbed
 from broker.core.policy.model import Allow, Ask, Policy
+from broker.core.policy.requirements import Requirements
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame
 from broker.core.scrub import SecretSet, scrub
@@ -32,16 +35,21 @@ from broker.core.ssh.contact import unreachable, unseen_key
 from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.outcome import SshFault
 from broker.core.ssh.trust import HostKey, KeyState
-from broker.frames import ScrubbedFrames
+from broker.frames import Frames, ScrubbedFrames
 from broker.ports import (
     AuditLog,
     AuditUnwritable,
     Clock,
     CredentialGone,
+    Delivery,
     Diagnostics,
     Executor,
     FrameSink,
+    Ledger,
+    LedgerSealed,
+    PolicySource,
     Question,
+    Sessions,
     SessionView,
     Vault,
 )
@@ -56,6 +64,19 @@ async def judged(frozen: Frozen, raw: Raw, secrets: SecretSet | None, *, now_ms:
         return scrub(channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt), secrets)
 
     return judge() if channel.size_bytes(raw) <= AT_ONCE_BYTES else await asyncio.to_thread(judge)
+
+
+def unfit(frozen: Frozen, vault: Vault) -> Refusal | None:
+    """A service whose credential is missing, or not bound to where the request goes, opens nothing."""
+    name = frozen.service.credential
+    if name is None:
+        return None
+    if vault.credential_version(name) is None:
+        return refusals.no_credential(name)
+    uncovered = next((url for url in frozen.bound_urls if not vault.covers(name, url)), None)
+    if uncovered is not None:
+        return refusals.not_bound(name, frozen.service.bound_as(uncovered))
+    return contested(frozen, vault, name)
 
 
 def contested(frozen: Frozen, vault: Vault, credential: str) -> Refusal | None:
@@ -82,6 +103,7 @@ class Received:
     says: str | None = None
     previous_correlation_id: str | None = None
     frames: FrameSink | None = None  # who is handed the output while it comes
+    evidence: tuple[str, ...] = ()  # collections that the agent would lean on; names, and no proof
 
 
 @dataclass(slots=True)
@@ -171,6 +193,8 @@ class Named:
     gate: GateReport
     doubts: tuple[Doubt, ...] = ()
     host_key: HostKey | None = None  # of an SSH host, as it is before anybody logs in
+    wanted: Requirements = field(default_factory=Requirements)
+    proof: Proof = NO_PROOF
 
     @property
     def meets_a_stranger(self) -> bool:
@@ -202,12 +226,25 @@ class Named:
             says=self.received.says,
             doubts=self.doubts,
             host_key=self.host_key,
+            proof=self.proof,
         )
 
-    def frames(self, secrets: SecretSet | None) -> ScrubbedFrames | None:
+    def frames(self, secrets: SecretSet | None) -> Frames | None:
         """Who is handed the output, behind the scrubber."""
         sink = self.received.frames
-        return None if sink is None else ScrubbedFrames(sink, secrets)
+        if sink is None:
+            return None
+        if isinstance(self.frozen, FrozenRequest):
+            return AnswerFrames(sink, secrets, self.frozen)
+        return ScrubbedFrames(sink, secrets)
+
+    def delivery(self, frames: Frames | None) -> Delivery:
+        return Delivery(
+            session_id=self.session.id,
+            frames=frames if isinstance(frames, ScrubbedFrames) else None,
+            answer=frames if isinstance(frames, AnswerFrames) else None,
+            host_key=self.host_key,
+        )
 
     def attempt(self, *, now_ms: int) -> Attempt:
         """What the ledger is told of it."""
@@ -256,3 +293,28 @@ class Recorded:
     gate: GateReport
     envelope: JsonObject
     leader: str
+
+
+async def remember(named: Named, ending: Stop | Recorded, ledger: Ledger, *, now_ms: int) -> None:
+    """A request that joined another's card has its outcome under its own request id too."""
+    received = named.received
+    if isinstance(ending, Recorded) and received.request_id is not None and reply.tells_of_an_attempt(ending.envelope):
+        with suppress(LedgerSealed):
+            await ledger.begin(named.attempt(now_ms=now_ms))
+            await ledger.finish(received.correlation_id, in_doubt=False, envelope=ending.envelope)
+
+
+def standing(
+    caller: Caller, session_id: str, frozen: Frozen, *, policies: PolicySource, vault: Vault, sessions: Sessions
+) -> Standing:
+    """What holds right now for a request of this session."""
+    name = frozen.service.credential
+    return Standing(
+        vault=vault.state,
+        vault_term=vault.term,
+        policy_digest=policies.current().digest,
+        credential_version=None if name is None else vault.credential_version(name),
+        session_alive=sessions.alive(session_id) and sessions.exe_unchanged(caller),
+        frozen_daemon=sessions.frozen,
+        request_digest=frozen.digest,
+    )

@@ -40,7 +40,9 @@ def run(noun: str, arguments: list[str]) -> int:
         return _explain(arguments)
     options = request_parser(noun, f"doorward {noun}").parse_mixed(arguments)
     request = request_of(noun, options)
-    again = _command_line(noun, arguments)
+    again = command_line(noun, arguments)
+    if options.output is not None or getattr(options, "upload", None) is not None:
+        return _streamed(options, request, again)
     return ask(
         lambda client: client.http(request),
         as_json=options.json,
@@ -48,6 +50,31 @@ def run(noun: str, arguments: list[str]) -> int:
         again=again,
         changes=True,
     )
+
+
+def _streamed(options: "argparse.Namespace", request: "dict[str, JsonValue]", again: str) -> int:
+    """With a body from a file, or to one."""
+    from broker.cli.http_files import Download, content_of  # noqa: PLC0415 - for files alone
+
+    upload = getattr(options, "upload", None)
+    content = None if upload is None else content_of(upload)
+    file = Download(options.output) if options.output is not None else None
+    try:
+        return ask(
+            lambda client: client.http_stream(request, _unheard if file is None else file.hear, content),
+            as_json=options.json,
+            request_id=options.request_id,
+            again=again,
+            changes=True,
+            ending=None if file is None else file.end,
+        )
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _unheard(*_: object) -> None:
+    """The body of an answer to an upload, where no --output asks for it."""
 
 
 def _explain(arguments: list[str]) -> int:
@@ -79,10 +106,12 @@ def request_parser(noun: str, prog: str, epilog: str | None = None, *, json_opti
         body = parser.add_mutually_exclusive_group()
         body.add_argument("-d", "--data", metavar="TEXT", help="the body; @FILE reads a file, - standard input")
         body.add_argument("--json-body", metavar="JSON", help="the body as JSON; @FILE and - as above")
+        body.add_argument("--upload", metavar="FILE", help="the body, of up to 16 MiB; - is standard input")
         parser.add_argument("-H", "--header", action="append", default=[], metavar="NAME: VALUE")
         parser.add_argument("-q", "--query", action="append", default=[], metavar="NAME=VALUE")
     else:
         parser.epilog = epilog or _CALL
+    parser.add_argument("--output", metavar="FILE", help="put the body there, however large, as it comes; - for stdout")
     parser.add_argument("--request-id", metavar="ID", help="your name for it: a repeat gives the record, sends nothing")
     parser.add_argument("--reason", metavar="TEXT", help="why, for the human who may be asked")
     parser.add_argument(
@@ -100,8 +129,8 @@ def request_of(noun: str, options: "argparse.Namespace") -> "dict[str, JsonValue
     for name, value in vars(options).items():
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and name != "data":
-                _refuse_broken_text(text, name)
-    request = _http_part(options) if noun == "http" else _call_part(options)
+                refuse_broken_text(text, name)
+    request = _http_part(options) if noun == "http" else call_part(options)
     if options.request_id is not None:
         request["request_id"] = options.request_id
     if options.reason is not None:
@@ -142,7 +171,7 @@ def _http_part(options: "argparse.Namespace") -> "dict[str, JsonValue]":
     return request
 
 
-def _call_part(options: "argparse.Namespace") -> "dict[str, JsonValue]":
+def call_part(options: "argparse.Namespace") -> "dict[str, JsonValue]":
     name = options.words[0] if options.words else ""
     service, dot, operation = name.partition(".")
     if not dot or not operation:
@@ -241,14 +270,14 @@ def _json(content: bytes, what: str, *, container: bool = False) -> "JsonValue":
     return value
 
 
-def _refuse_broken_text(text: str, what: str) -> None:
+def refuse_broken_text(text: str, what: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise UsageError(f"{what} is not valid UTF-8") from None
 
 
-def _command_line(noun: str, arguments: list[str]) -> str:
+def command_line(noun: str, arguments: list[str]) -> str:
     from shlex import join  # noqa: PLC0415 - argparse has loaded it
 
     return join(["doorward", noun, *arguments])

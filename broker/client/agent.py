@@ -47,6 +47,24 @@ class AgentClient:
         """Perform a request; the envelope. Waits for the human as long as the request says."""
         return self._ask("POST", "/v1/http", request, answer_s=_patience(request))
 
+    def http_stream(
+        self, request: "Mapping[str, JsonValue]", heard: "Heard", content: bytes | None = None
+    ) -> "dict[str, JsonValue]":
+        """Perform a request; the envelope. `heard` is handed the body of a success while it comes.
+
+        `content` is the request's body where it is too large for a document.
+        """
+        if content is None:
+            return self._hear("/v1/http/stream", request, heard, is_plain=True)
+        from broker.contract.frames import MEDIA  # noqa: PLC0415 - for uploads alone
+
+        body = _in_frames(request, content)
+        return self._heard("/v1/http/stream", body, request, heard, (("Content-Type", MEDIA),), is_plain=True)
+
+    def collect(self, request: "Mapping[str, JsonValue]") -> "dict[str, JsonValue]":
+        """Walk a declared list to its end; the envelope, with one list of all rows."""
+        return self._ask("POST", "/v1/collect", request, answer_s=_patience(request))
+
     def ssh(self, request: "Mapping[str, JsonValue]", heard: "Heard | None" = None) -> "dict[str, JsonValue]":
         """Run a command; the envelope. `heard` is handed the output while it comes."""
         if heard is None:
@@ -59,12 +77,9 @@ class AgentClient:
 
     def ssh_put(self, request: "Mapping[str, JsonValue]", content: bytes) -> "dict[str, JsonValue]":
         """Put a file; the envelope."""
-        from broker.client.framed import UPLOAD_FRAME_BYTES  # noqa: PLC0415 - for files alone
-        from broker.contract.frames import DATA, HEAD, MEDIA, pack  # noqa: PLC0415 - likewise
-        from broker.contract.wire import dump  # noqa: PLC0415 - json is for who asks
+        from broker.contract.frames import MEDIA  # noqa: PLC0415 - for files alone
 
-        pieces = (content[start : start + UPLOAD_FRAME_BYTES] for start in range(0, len(content), UPLOAD_FRAME_BYTES))
-        body = b"".join([pack(HEAD, dump(request)), *(pack(DATA, piece) for piece in pieces)])
+        body = _in_frames(request, content)
         connection = self._connected()
         extra = (("Content-Type", MEDIA),)
         status, headers = connection.opened("/v1/ssh/put", body, _patience(request), extra)
@@ -108,15 +123,30 @@ class AgentClient:
     def health(self) -> "dict[str, JsonValue]":
         return self._ask("GET", "/v1/health")
 
-    def _hear(self, target: str, request: "Mapping[str, JsonValue]", heard: "Heard") -> "dict[str, JsonValue]":
-        from broker.client.framed import envelope_of, is_framed  # noqa: PLC0415 - for output in frames alone
-        from broker.contract.frames import MEDIA  # noqa: PLC0415 - likewise
+    def _hear(
+        self, target: str, request: "Mapping[str, JsonValue]", heard: "Heard", *, is_plain: bool = False
+    ) -> "dict[str, JsonValue]":
+        from broker.contract.frames import MEDIA  # noqa: PLC0415 - for output in frames alone
         from broker.contract.wire import dump  # noqa: PLC0415 - json is for who asks
 
+        return self._heard(target, dump(request), request, heard, (("Accept", MEDIA),), is_plain=is_plain)
+
+    def _heard(
+        self,
+        target: str,
+        body: bytes,
+        request: "Mapping[str, JsonValue]",
+        heard: "Heard",
+        extra: tuple[tuple[str, str], ...],
+        *,
+        is_plain: bool,
+    ) -> "dict[str, JsonValue]":
+        from broker.client.framed import envelope_of, is_framed  # noqa: PLC0415 - for output in frames alone
+
         connection = self._connected()
-        status, headers = connection.opened(target, dump(request), _patience(request), (("Accept", MEDIA),))
+        status, headers = connection.opened(target, body, _patience(request), extra)
         if is_framed(headers):
-            return self._read(status, envelope_of(connection, heard))
+            return self._read(status, envelope_of(connection, heard, is_plain=is_plain))
         return self._read(status, connection.body(headers))
 
     def _connected(self) -> Connection:
@@ -148,6 +178,15 @@ class AgentClient:
         if status == NOTHING and "category" not in value:
             raise Broken("the daemon does not know this verb: it is of another version than this client")
         return value
+
+
+def _in_frames(request: "Mapping[str, JsonValue]", content: bytes) -> bytes:
+    from broker.client.framed import UPLOAD_FRAME_BYTES  # noqa: PLC0415 - for files alone
+    from broker.contract.frames import DATA, HEAD, pack  # noqa: PLC0415 - likewise
+    from broker.contract.wire import dump  # noqa: PLC0415 - json is for who asks
+
+    pieces = (content[start : start + UPLOAD_FRAME_BYTES] for start in range(0, len(content), UPLOAD_FRAME_BYTES))
+    return b"".join([pack(HEAD, dump(request)), *(pack(DATA, piece) for piece in pieces)])
 
 
 def _patience(request: "Mapping[str, JsonValue]") -> float:

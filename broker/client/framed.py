@@ -21,16 +21,18 @@ def is_framed(headers: dict[str, str]) -> bool:
     return headers.get("content-type", "").partition(";")[0] == MEDIA
 
 
-def envelope_of(connection: Connection, heard: "Heard") -> bytes:
-    """Read frames to the end; the envelope's bytes. Raises Broken."""
+def envelope_of(connection: Connection, heard: "Heard", *, is_plain: bool = False) -> bytes:
+    """Read frames to the end; the envelope's bytes. Raises Broken.
+
+    `is_plain` says that data is the body of an answer, with no byte before it that names a stream.
+    """
     body = _Chunks(connection)
     try:
         while True:
             kind, length = unpack_prefix(body.exactly(PREFIX_BYTES))
             payload = body.exactly(length)
             if kind == DATA:
-                stream, octets = split_data(payload)
-                heard(stream, octets)
+                heard(*(("body", payload) if is_plain else split_data(payload)))
             elif kind == END:
                 body.finish()
                 return payload

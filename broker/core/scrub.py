@@ -15,21 +15,23 @@ from typing_extensions import override
 from broker.contract.reasons import Retry, ScrubState, WarningCode
 from broker.contract.result import Completeness, HttpAnswer, ScrubReport, Warn
 from broker.contract.wire import JsonObject
+from broker.core.beginnings import Beginnings
 from broker.core.classify.answer import has_body, with_scrubbed_body, without_body
 from broker.core.credential import BasicSecret, CredentialSecret, scrub_values
 from broker.core.diagnosis import Cleaner, diagnose, diagnose_ssh
 from broker.core.outcome import Classified, Scrubbed
 from broker.core.secret import Secret
 from broker.core.spellings import (
-    LONGEST_ESCAPE_BYTES,
-    MAX_ESCAPED_BYTES,
+    LONGEST_SPELLING_BYTES,
     MIN_FORM_BYTES,
+    Escaped,
     Spellings,
     spellings_of,
     undo_escapes,
 )
 from broker.core.ssh.answer import has_stream, with_stream
 from broker.core.ssh.outcome import SshOutcome
+from broker.core.traces import Traces
 
 PLACEHOLDER: Final = b"[redacted]"
 MIN_REPLACED_BYTES = 16
@@ -37,7 +39,6 @@ MAX_ROUNDS = 4
 _WITHHELD = "a part was withheld: it held something of the credential that can't be cut out"
 BEGINNING_BYTES = 6  # so much of a value, where an answer broke off, is taken for the value
 WINDOW_BYTES = 32_768  # no search runs longer without a break, for other threads wait meanwhile
-_LONGEST_MATCH_BYTES = MAX_ESCAPED_BYTES * 4 // 3 * LONGEST_ESCAPE_BYTES
 
 _OPAQUE_BEGINNINGS = (
     b"\x1f\x8b",  # gzip
@@ -66,7 +67,7 @@ class SecretSet:
     It holds what it needs, so it goes on working for an answer that comes after the vault was locked.
     """
 
-    __slots__ = ("_names", "_replaced", "_withheld")
+    __slots__ = ("_beginnings", "_names", "_replaced", "_traces", "_withheld")
 
     def __init__(self, *, replaced: Iterable[Secret], names: Iterable[Secret] = ()) -> None:
         """Where a `names` stands, or a value that is too short to be replaced, the whole is withheld."""
@@ -77,6 +78,8 @@ class SecretSet:
         self._replaced = tuple(spellings_of(value) for value in sorted(set(long), key=len, reverse=True))
         self._withheld = tuple(spellings_of(value) for value in sorted(set(short)) if value)
         self._names = tuple(spellings_of(value.reveal()) for value in names)
+        self._beginnings: Beginnings | None = None
+        self._traces = Traces((*self._replaced, *self._withheld, *self._names))
 
     @override
     def __repr__(self) -> str:
@@ -84,6 +87,8 @@ class SecretSet:
 
     def clean(self, data: bytes) -> Cleaned:
         """Replace every spelling; `withheld` tells that what is left may not be given out."""
+        if not self._traces.are_in(data):
+            return Cleaned(data=data, hits=0, withheld=False)
         hits = 0
         for _ in range(MAX_ROUNDS):  # a replacement may bring two halves together
             undone = tuple(undo_escapes(data))
@@ -102,6 +107,7 @@ class SecretSet:
         more = SecretSet(replaced=derived)
         more._replaced += self._replaced
         more._withheld += self._withheld
+        more._traces = Traces((*more._replaced, *more._withheld, *self._names))
         more._names = self._names
         return more
 
@@ -110,11 +116,17 @@ class SecretSet:
         everything = (*self._replaced, *self._withheld, *self._names)
         return any(literal.form.lower() in text for one in everything for literal in one.literals)
 
+    def unfinished_in(self, data: bytes) -> int:
+        """Where a value may have begun that the end of the data cut; the length of the data where none has."""
+        if self._beginnings is None:
+            self._beginnings = Beginnings((*self._replaced, *self._withheld, *self._names))
+        return self._beginnings.first_in(data)
+
     def before_break(self, data: bytes) -> bytes | None:
         """Data that breaks off, without what may be the beginning of a value; None where it can't be cut out."""
         everything = [one for group in (self._replaced, self._withheld, self._names) for one in group]
         forms = [literal.form for one in everything for literal in one.literals] + [one.hex_lower for one in everything]
-        tail_at = max(0, len(data) - _LONGEST_MATCH_BYTES)
+        tail_at = max(0, len(data) - LONGEST_SPELLING_BYTES)
         tail = data[tail_at:]
         if any(form[:BEGINNING_BYTES] in text for text in undo_escapes(tail) for form in forms):
             return None
@@ -132,8 +144,8 @@ class SecretSet:
                 hits += count
         for spellings in self._replaced:
             if spellings.are_escaped_in(undone):
-                for pattern in spellings.escaped():
-                    data, count = _replaced(pattern, data)
+                for form in spellings.escaped():
+                    data, count = _replaced(form, data)
                     hits += count
         return data, hits
 
@@ -157,17 +169,17 @@ def _first(text: bytes, form: bytes) -> int:
     return next((len(text) - length for length in lengths if text.endswith(form[:length])), len(text))
 
 
-def _replaced(pattern: re.Pattern[bytes], data: bytes) -> tuple[bytes, int]:
-    """As `subn`, window by window."""
+def _replaced(form: Escaped, data: bytes) -> tuple[bytes, int]:
+    """The data without the form, looked at window by window."""
     parts: list[bytes] = []
     done = start = 0
     while start < len(data):
-        found = pattern.search(data, start, start + WINDOW_BYTES + _LONGEST_MATCH_BYTES)
+        found = form.find(data, start, start + WINDOW_BYTES + LONGEST_SPELLING_BYTES)
         if found is None:
             start += WINDOW_BYTES
             continue
-        parts += [data[done : found.start()], PLACEHOLDER]
-        done = start = found.end()
+        parts += [data[done : found[0]], PLACEHOLDER]
+        done = start = found[1]
     return b"".join([*parts, data[done:]]), len(parts) // 2
 
 

@@ -10,11 +10,13 @@ import html.entities
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-MAX_ESCAPED_BYTES = 160  # longer values are found where they are escaped, but not cut out
+AT_ONCE_CHARACTERS = 48  # of an escaped value are matched in one pattern; the rest is followed one by one
 MAX_NESTING = 6
 MIN_FORM_BYTES = 4  # shorter fragments of an encoding would be found in any text
 LONGEST_ESCAPE_BYTES = 64  # of one character
+LONGEST_SPELLING_BYTES = 16_384  # of which every byte may be escaped; longer ones are nested deeper than anybody does
 
 _PERCENT = re.compile(rb"%(?P<byte>[0-9A-Fa-f]{2})")
 _BACKSLASH = re.compile(
@@ -39,7 +41,11 @@ class Literal:
     """A fixed form. `around` matches it with the neighbours that hold a part of the secret's bits."""
 
     form: bytes = field(repr=False)
-    around: re.Pattern[bytes] = field(repr=False)
+    pattern: bytes = field(repr=False)
+
+    @property
+    def around(self) -> re.Pattern[bytes]:
+        return re.compile(self.pattern)  # where it is needed: most forms never are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +65,45 @@ class Spellings:
         """Whether a form stands in one of the texts that `undo_escapes` made of the data."""
         return any(self.undone in text.replace(b"\\", b"") or self.are_in(text) for text in undone)
 
-    def escaped(self) -> Iterator[re.Pattern[bytes]]:
-        """Patterns that cut out escaped forms; none for a value that is too long for it. Made when they are needed."""
-        if len(self.value) > MAX_ESCAPED_BYTES:
-            return
-        yield _escaped(_alternatives(character) for character in _text(self.value))
+    def escaped(self) -> "Iterator[Escaped]":
+        """What finds escaped forms. Made when they are needed."""
+        yield Escaped(tuple(map(_any_of, map(_alternatives, _text(self.value)))))
         for core, _, _ in _base64_cores(self.value):
-            yield _escaped(_base64_alternatives(character) for character in core.decode("ascii"))
+            yield Escaped(tuple(map(_any_of, map(_base64_alternatives, core.decode("ascii")))))
+
+
+class Escaped:
+    """One form of a value, each of its characters escaped or not."""
+
+    def __init__(self, characters: tuple[bytes, ...]) -> None:
+        self._begins = re.compile(b"".join(characters[:AT_ONCE_CHARACTERS]))
+        self._rest = tuple(map(re.compile, characters[AT_ONCE_CHARACTERS:]))  # each of few kinds, and compiled once
+
+    def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
+        """Where the first lies that begins before `end`."""
+        found = self._begins.search(data, start, end)
+        while found is not None:
+            behind = self._followed(data, found.end())
+            if behind is not None:
+                return found.start(), behind
+            found = self._begins.search(data, found.start() + 1, end)
+        return None
+
+    def _followed(self, data: bytes, at: int) -> int | None:
+        for character in self._rest:
+            found = character.match(data, at)
+            if found is None:
+                return None
+            at = found.end()
+        return at
 
 
 def spellings_of(value: bytes) -> Spellings:
     text = _text(value)
-    literals = [Literal(form=form, around=re.compile(re.escape(form))) for form in _plain_forms(value, text)]
-    for core, before, after in _base64_cores(value):
+    literals = [Literal(form=form, pattern=re.escape(form)) for form in _plain_forms(value, text)]
+    for core, before, after in (*_base64_cores(value), *_nested_cores(value)):
         forms = dict.fromkeys((core, core.replace(b"+", b"-").replace(b"/", b"_")))
-        literals.extend(Literal(form=form, around=re.compile(before + re.escape(form) + after)) for form in forms)
+        literals.extend(Literal(form=form, pattern=before + re.escape(form) + after) for form in forms)
     return Spellings(
         value=value,
         literals=tuple(sorted(literals, key=lambda one: len(one.form), reverse=True)),
@@ -138,15 +168,23 @@ def _base64_cores(value: bytes) -> Iterable[tuple[bytes, bytes, bytes]]:
         yield core, before, after
 
 
+def _nested_cores(value: bytes) -> Iterable[tuple[bytes, bytes, bytes]]:
+    """Base64 of base64, either alphabet within."""
+    for core, _, _ in _base64_cores(value):
+        for inner in dict.fromkeys((core, core.replace(b"+", b"-").replace(b"/", b"_"))):
+            yield from _base64_cores(inner)
+
+
 def _base64_alternatives(character: str) -> Sequence[bytes]:
     twin = _URL_SAFE.get(character)
     return [*_alternatives(character), *([] if twin is None else _alternatives(twin))]
 
 
-def _escaped(characters: Iterable[Sequence[bytes]]) -> re.Pattern[bytes]:
-    return re.compile(b"".join(b"(?:" + b"|".join(alternatives) + b")" for alternatives in characters))
+def _any_of(alternatives: Sequence[bytes]) -> bytes:
+    return b"(?:" + b"|".join(alternatives) + b")"
 
 
+@lru_cache(maxsize=1024)
 def _alternatives(character: str) -> list[bytes]:
     """Patterns for one character, each beginning with a fixed byte, which keeps the search fast."""
     plain = character.encode("utf-8", "surrogateescape")

@@ -15,13 +15,13 @@ from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.model import SshHost
 from broker.core.ssh.outcome import HostKeySeen, SshFault, SshOutcome, SshPhase
 from broker.core.ssh.trust import HostKey, KeyState, declared_key
-from broker.ports import Delivery, FrameSink, TrustStore
+from broker.ports import AnswerSink, Delivery, FrameSink, TrustStore
 
 _BEFORE_LOGIN = frozenset({SshPhase.BUILT, SshPhase.CONNECTING, SshPhase.BANNER, SshPhase.HOST_KEY, SshPhase.LOGIN})
 
 
 class Http(Protocol):
-    async def execute(self, permit: Permit) -> RawOutcome: ...
+    async def execute(self, permit: Permit, answer: AnswerSink | None = None) -> RawOutcome: ...
     async def close_credential(self, name: str) -> None: ...
     async def close(self) -> None: ...
 
@@ -57,7 +57,7 @@ class ByChannel:
     async def execute(self, permit: Permit, delivery: Delivery) -> Raw:
         frozen = permit.frozen
         if isinstance(frozen, FrozenRequest):
-            return await self._http.execute(permit)
+            return await self._http.execute(permit, delivery.answer)
         fresh = _fresh(delivery)
         with nullcontext() if fresh is None else self._trust.provisionally(frozen.host, fresh):
             outcome = await self._ssh.execute(permit, frames=delivery.frames, session=delivery.session_id)

@@ -21,14 +21,16 @@ from broker.core.refusals import Refusal
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
 from broker.server.answered import Answered, refused
+from broker.server.collect_routes import CollectApi
 from broker.server.connections import Connection, Connections
 from broker.server.floods import Floods
+from broker.server.http_routes import HttpApi
 from broker.server.incoming import BODY_MAX, Incoming, Reader
 from broker.server.peer import PeerError
 from broker.server.reach import by_service
 from broker.server.runs import Overloaded, Run, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
-from broker.server.shapes import ShapeError, UnreadableError, http_ask, read_body, text_or_none
+from broker.server.shapes import ShapeError, UnreadableError, read_body, text_or_none
 from broker.server.ssh_routes import SshApi
 from broker.server.ssh_shapes import asked
 from broker.steps import Received
@@ -94,11 +96,12 @@ class AgentApi:
             web.get("/v1/session", self.session),
             web.post("/v1/session", self.open_session),
             web.get("/v1/services", self.services),
-            web.post("/v1/http", self.http),
             web.post("/v1/reconcile", self.reconcile),
             web.post("/v1/explain", self.explain),
             web.get("/v1/results/{correlation_id}", self.result),
             web.delete("/v1/results/{correlation_id}", self.cancel),
+            *HttpApi(self).routes(),
+            *CollectApi(self).routes(),
             *SshApi(self).routes(),
         ]
 
@@ -141,9 +144,6 @@ class AgentApi:
         if self._vault.state is VaultState.READY:
             reach = by_service(could_open(self._policies.current(), caller.agent))
         return faults.json_answer({"vault": self._vault.state.value, "services": reach})
-
-    async def http(self, request: web.Request) -> web.Response:
-        return await self.answer(request, await self.take(request, "http-request", http_ask))
 
     async def take(self, request: web.Request, schema: str, read: Reader) -> Incoming:
         """The body of a request for an action."""

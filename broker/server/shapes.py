@@ -69,9 +69,13 @@ def check(document: JsonObject, name: str) -> None:
         raise ShapeError(tuple(sorted(faults, key=lambda fault: fault.path)))
 
 
-def http_ask(document: JsonObject) -> HttpAsk:
-    """A checked http-request document as a value."""
+def http_ask(document: JsonObject, content: bytes | None = None) -> HttpAsk:
+    """A checked http-request document as a value. `content` is the body that came beside it, in frames."""
     body, media = _body(document)
+    if content is not None:
+        if body is not None:
+            raise ShapeError((ShapeFault(path="body", problem="the body comes in frames already"),))
+        body = content
     deadline = document.get("deadline")
     told: JsonObject = deadline if isinstance(deadline, Mapping) else {}
     args = document.get("args")
@@ -87,6 +91,7 @@ def http_ask(document: JsonObject) -> HttpAsk:
         body_media=media,
         url=text_or_none(document, "url"),
         deadlines=_deadlines(told),
+        is_upload=content is not None,
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from broker.core.scrub import PLACEHOLDER, SecretSet
 from broker.core.secret import Secret
-from broker.core.spellings import MAX_ESCAPED_BYTES, spellings_of, undo_escapes
+from broker.core.spellings import AT_ONCE_CHARACTERS, spellings_of, undo_escapes
 
 TOKEN = b"canary-\"<k&y>'/+=%41\\e 0123456789"
 PLAIN = b"canary0123456789ABCDEFabcdef"
@@ -169,13 +169,26 @@ def test_a_value_of_a_few_bytes_has_no_base64_form() -> None:
     assert not SecretSet(replaced=[], names=[Secret("ab")]).clean(b"YWI=").withheld
 
 
-def test_a_value_too_long_to_be_cut_out_of_escapes_is_found_in_them() -> None:
-    value = b"canary" + b"0123456789abcdef" * 12
-    assert len(value) > MAX_ESCAPED_BYTES
+def test_a_long_value_is_cut_out_of_escapes() -> None:
+    value = b"canary" + b"0123456789abcdef" * 60
+    assert len(value) > AT_ONCE_CHARACTERS
+    secrets = SecretSet(replaced=[Secret(value)])
+    escaped = b"".join(b"%%%02x" % byte for byte in value)
+
+    assert b"a [redacted] b" == secrets.clean(b"a " + value + b" b").data
+    assert b"a [redacted] b" == secrets.clean(b"a " + escaped + b" b").data
+    assert b"a %s [redacted]" % escaped[:-3] == secrets.clean(b"a %s %s" % (escaped[:-3], escaped)).data
+
+
+def test_base64_of_base64_is_cut_out() -> None:
+    value = b"canary?secret>value-" + b"\xc3\xbf" * 3
     secrets = SecretSet(replaced=[Secret(value)])
 
-    assert not secrets.clean(b"a " + value + b" b").withheld
-    assert secrets.clean(b"".join(b"%%%02x" % byte for byte in value)).withheld
+    for before in (b"", b"a", b"ab"):
+        inner = base64.urlsafe_b64encode(before + value)
+        for outer in (b"", b"x", b"xy"):
+            cleaned = secrets.clean(b"<" + base64.b64encode(outer + inner) + b">")
+            assert (False, 1) == (cleaned.withheld, cleaned.hits)
 
 
 def test_an_encoding_broken_over_lines_withholds() -> None:

@@ -45,6 +45,7 @@ class Attempt:
         self.status: int | None = None
         self.headers: tuple[tuple[str, str], ...] = ()
         self.body = b""
+        self.handed_on_bytes: int | None = None
         self.body_complete = False
         self.body_provable = True
         self._dispatches = 0
@@ -114,6 +115,7 @@ class Attempt:
             sent_bytes=self.sent_bytes,
             elapsed_ms=self._elapsed_ms(),
             phase_ms=self._marks,
+            handed_on_bytes=self.handed_on_bytes,
             derived=self.derived,
         )
 

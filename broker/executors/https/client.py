@@ -21,11 +21,11 @@ from broker.core.gate import Permit
 from broker.core.outcome import Fault, Phase, RawOutcome
 from broker.core.reach import reach
 from broker.executors.https.attempt import Attempt, SlicedBody, once
-from broker.executors.https.content import Content
-from broker.executors.https.faults import AddressRefusedError, ContentFaultError, ExecutorError, fault_of
+from broker.executors.https.faults import AddressRefusedError, ExecutorError, fault_of
 from broker.executors.https.pool import CarefulConnector, PoolKey, Pools
+from broker.executors.https.receive import receive
 from broker.executors.https.resolver import Destination, Lookup, SystemLookup
-from broker.ports import SecretStore
+from broker.ports import AnswerSink, SecretStore
 
 MAX_BODY_BYTES = 1 << 20  # what predicates and strict JSON look at, whatever a policy allows
 
@@ -65,8 +65,8 @@ class HttpsExecutor:
         self._system_lookup = SystemLookup()
         self._pools = Pools(lookup or self._system_lookup)
 
-    async def execute(self, permit: Permit) -> RawOutcome:
-        """Never raises but for cancellation, which closes the connection."""
+    async def execute(self, permit: Permit, answer: AnswerSink | None = None) -> RawOutcome:
+        """Never raises but for cancellation, which closes the connection. `answer` gets a success while it comes."""
         frozen = permit.frozen
         if not isinstance(frozen, FrozenRequest):
             raise TypeError("the permit is for another channel")
@@ -78,7 +78,7 @@ class HttpsExecutor:
             attempt.secret = self._secret(permit)
             async with self._pools.lease(key) as session, total, watch:
                 attempt.watch_by(watch)
-                await self._exchange(session, frozen, attempt)
+                await self._exchange(session, frozen, attempt, answer)
         except TimeoutError as cause:
             if total.expired():
                 return attempt.outcome(Fault.TOTAL_TIMEOUT)
@@ -95,7 +95,9 @@ class HttpsExecutor:
         await self._pools.close()
         self._system_lookup.close()
 
-    async def _exchange(self, session: aiohttp.ClientSession, frozen: FrozenRequest, attempt: Attempt) -> None:
+    async def _exchange(
+        self, session: aiohttp.ClientSession, frozen: FrozenRequest, attempt: Attempt, answer: AnswerSink | None
+    ) -> None:
         headers = self._headers(frozen)
         attempt.reach(Phase.CONNECTING)
         response = await session.request(
@@ -108,7 +110,13 @@ class HttpsExecutor:
             middlewares=(partial(once, attempt),),
         )
         try:
-            await _receive(response, attempt, cap_bytes=self._cap_bytes(frozen))
+            await receive(
+                response,
+                attempt,
+                cap_bytes=self._cap_bytes(frozen),
+                answer=answer,
+                stop_unheard=not frozen.is_write,
+            )
         finally:
             _part(session, response, attempt, is_clean=attempt.body_complete and attempt.sent_bytes == len(frozen.body))
 
@@ -174,63 +182,3 @@ def _part(session: aiohttp.ClientSession, response: ClientResponse, attempt: Att
     response.close()
     if protocol is not None:  # the library may have kept it already; nobody else is given it
         protocol.close()
-
-
-async def _receive(response: ClientResponse, attempt: Attempt, *, cap_bytes: int) -> None:
-    attempt.answered(response.status, tuple(_header(name, value) for name, value in response.raw_headers))
-    headers = response.headers
-    if response.status == 101:  # we asked for no upgrade, so what follows is not HTTP
-        raise ContentFaultError(Fault.FRAMING)
-    attempt.body_provable = _has_no_body(response) or _is_chunked(response) or hdrs.CONTENT_LENGTH in headers
-    content = Content(coding=",".join(headers.getall(hdrs.CONTENT_ENCODING, ())), cap_bytes=cap_bytes)
-    _end_with_connection(response)
-    try:
-        while chunk := await response.content.readany():
-            content.feed(chunk)
-        content.finish()
-    finally:
-        attempt.body = content.body
-    attempt.body_complete = True
-    attempt.reach(Phase.RESPONSE_COMPLETE)
-
-
-def _end_with_connection(response: ClientResponse) -> None:
-    """Wake the reader when the connection closes: after broken chunks the library leaves it waiting for ever."""
-    connection = response.connection
-    closed = None if connection is None or connection.protocol is None else connection.protocol.closed
-    if closed is None:
-        return
-
-    def wake(ended: asyncio.Future[None]) -> None:
-        if not ended.cancelled():
-            ended.exception()  # it was looked at; what it says is known already
-        if not response.content.is_eof() and response.content.exception() is None:
-            response.content.set_exception(ContentFaultError(Fault.FRAMING))
-
-    closed.add_done_callback(wake)
-
-
-def _is_chunked(response: ClientResponse) -> bool:
-    """Whether chunks delimit the body. Raises ContentFaultError on a transfer coding, for we ask for none.
-
-    Without chunks such a body is read to the connection's end, and what was coded would pass for what was meant.
-    """
-    values = response.headers.getall(hdrs.TRANSFER_ENCODING, ())
-    named = {name for value in values for part in value.split(",") if (name := part.strip().lower())}
-    if named <= {"identity"}:
-        return False
-    if named != {"chunked"}:
-        raise ContentFaultError(Fault.FRAMING)
-    return True
-
-
-def _has_no_body(response: ClientResponse) -> bool:
-    return response.method == hdrs.METH_HEAD or response.status in {204, 304}
-
-
-def _header(name: bytes, value: bytes) -> tuple[str, str]:
-    try:
-        text = value.decode("utf-8")
-    except UnicodeDecodeError:
-        text = value.decode("latin-1")
-    return name.decode("latin-1").lower(), text
