@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from broker.client import card_words as words
-from broker.client import ssh_words
+from broker.client import evidence_words, ssh_words
 from broker.client.card import Card
 from broker.client.card_ssh import Ssh
 from broker.client.control import Served
@@ -123,7 +123,7 @@ def parts(served: Served, paper: Paper, width: int, now_ms: int) -> list[Part]:
     if card.ssh is not None:
         out += _left_there(card.ssh)
     if not card.evidence.needed:
-        out.append(_part("Evidence", words.evidence(card), group=2))
+        out.append(_part("Evidence", [evidence_words.NONE_NEEDED], group=2))
     out.append(_body(served, rows=BODY_ROWS_WIDE if wide else BODY_ROWS, width=width - LABEL_WIDTH))
     if wide:
         out += [_before(card), _part("Exact", [words.digests(card, served.digest, whole=False)], group=3)]
@@ -196,7 +196,9 @@ def _cut_off(card: Card, paper: Paper, width: int) -> list[Part]:
 def _trouble(card: Card, now_ms: int) -> list[Part]:
     out: list[Part] = _first_contact(card.ssh) if card.ssh is not None and card.ssh.is_first_contact else []
     if card.evidence.needed:
-        out.append(_part("Evidence", words.evidence(card), must=True))
+        out.append(_part("Evidence", evidence_words.sentences(card.evidence, now_ms), must=True))
+    if card.evidence.has_gap:
+        out.append(_part("Targets", evidence_words.targets(card.evidence), must=True))
     out += [_part("In doubt", words.earlier(attempt, now_ms), must=True) for attempt in card.doubts]
     return out
 

@@ -4,12 +4,13 @@ A decision counts only for the card that was served to this control session, as 
 arming, signed by an enrolled approver.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from broker.contract.statements import DECISION_FIELDS, decision_bytes
 from broker.contract.wire import JsonObject, JsonValue
+from broker.core.approval import Happening
 
 CLOCK_SKEW_MS = 300_000
 
@@ -48,6 +49,13 @@ class Verify(Protocol):
     def __call__(self, message: bytes, signature: bytes) -> str | None:
         """The id of the enrolled approver key that signed, or None."""
         ...
+
+
+def answered(answer: Answer) -> Happening:
+    """What an answer does to its card, once it counts. A choice ends it, for another request or another card."""
+    if answer.decision != "approve":
+        return Happening.DENIED
+    return Happening.APPROVED if answer.choice is None else Happening.SUPERSEDED
 
 
 def check_approval(
@@ -93,7 +101,9 @@ def _check_armed(card: JsonObject, served: Served, now_s: float) -> None:
 
 def _check_offer(answer: Answer, card: JsonObject) -> None:
     if answer.choice is not None:
-        raise AnswerRefused("schema", "This card offers no such choice.")
+        if answer.choice not in _offered(card) or answer.scope != "once":
+            raise AnswerRefused("schema", "This card offers no such choice.")
+        return  # what it begins has a card of its own, so no word is asked for
     session = _part(_part(card, "yes"), "session")
     if answer.scope == "session" and session["offered"] is not True:
         raise AnswerRefused("schema", f"Not offered for the session: {session['why_not']}.")
@@ -112,7 +122,7 @@ def _expected(
         "request_digest": _part(card, "exact")["request_digest"],
         "card_digest": digest,
         "decision": "approve",
-        "choice": None,
+        "choice": answer.choice,
         "scope": answer.scope,
         "max_uses": session["max_uses"] if for_session else None,
         "max_age_s": session["max_age_s"] if for_session else None,
@@ -122,6 +132,11 @@ def _expected(
         "vault_term": card["vault_term"],
         "nonce": served.nonce,
     }
+
+
+def _offered(card: JsonObject) -> Sequence[JsonValue]:
+    choices = _part(card, "evidence")["choices"]
+    return choices if isinstance(choices, list | tuple) else ()
 
 
 def _part(card: JsonObject, name: str) -> JsonObject:

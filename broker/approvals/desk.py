@@ -12,16 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from broker.approvals.answers import Answer, AnswerRefused, Served, Verify, check_approval
+from broker.approvals.answers import Answer, AnswerRefused, Served, Verify, answered, check_approval
 from broker.approvals.prompts import Prompts
 from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import approval
 from broker.core.approval import Happening
 from broker.core.card import SessionFacts, Setting, card_digest, draw
+from broker.core.card_evidence import evidence_state
 from broker.core.effects import effect_word
 from broker.core.events import AuditEvent, EventName
-from broker.ports import Approved, AuditLog, AuditUnwritable, Clock, Declined, Joined, Question
+from broker.ports import Approved, AuditLog, AuditUnwritable, Chosen, Clock, Declined, Joined, Question
 
 SETTLED_KEPT = 200
 REFUSED_RECORDED = 50  # answers to one card that did not count; whoever goes on with it makes no log grow
@@ -40,6 +41,7 @@ class Waiting:
     ended_by: Happening | None = None
     reason: str | None = None
     scope: str = "once"
+    choice: str | None = None  # what was chosen instead of a yes
     joined: int = 1
     approver_seen: bool = False
     overdue: bool = False
@@ -76,7 +78,7 @@ class Desk:
         self._cards: OrderedDict[str, Waiting] = OrderedDict()
         self._prompts = Prompts(monotonic_s=clock.monotonic_s)
 
-    async def ask(self, question: Question) -> Approved | Declined | Joined:
+    async def ask(self, question: Question) -> Approved | Chosen | Declined | Joined:
         """Put the question before a human and wait, at most until the card expires."""
         refused = self._not_to_be_asked(question)
         if refused is not None:
@@ -121,14 +123,15 @@ class Desk:
                 self._post(EventName.APPROVAL_REFUSED, waiting, {"code": refused.code})
             raise
         yes = answer.decision == "approve"
-        waiting.state = ApprovalState.APPROVED if yes else ApprovalState.DENIED
-        waiting.reason, waiting.scope = answer.reason, answer.scope
+        happening = answered(answer)
+        waiting.state = approval.after(waiting.state, happening) or waiting.state
+        waiting.reason, waiting.scope, waiting.choice = answer.reason, answer.scope, answer.choice
         try:
             await self._record(waiting, answer, key_id=key_id)
         except BaseException:
             self._reopen(waiting) if yes else self._close(waiting, Happening.DENIED)
             raise
-        self._close(waiting, Happening.APPROVED if yes else Happening.DENIED)
+        self._close(waiting, happening)
         return waiting
 
     def _check(self, waiting: Waiting, answer: Answer, viewer: Hashable) -> str | None:
@@ -188,6 +191,7 @@ class Desk:
                 and other.frozen.digest == question.frozen.digest
                 and other.policy.digest == question.policy.digest
                 and len(other.doubts) == len(question.doubts)
+                and other.proof == question.proof
             ):
                 return waiting
         return None
@@ -224,6 +228,7 @@ class Desk:
                 {
                     "decision": answer.decision,
                     "scope": answer.scope,
+                    "choice": answer.choice,
                     "reason": answer.reason,
                     "card": waiting.digest,
                     "key": key_id,
@@ -245,7 +250,7 @@ class Desk:
 
     def _reopen(self, waiting: Waiting) -> None:
         """The answer that took the card did not count after all."""
-        waiting.state = ApprovalState.PENDING
+        waiting.state, waiting.choice = ApprovalState.PENDING, None
         if waiting.overdue:
             self._settle(waiting, Happening.EXPIRED)
 
@@ -259,8 +264,10 @@ class Desk:
             waiting.settled.set_result(happening)
         self._changed(waiting.id, waiting.state.value)
 
-    def _outcome(self, waiting: Waiting) -> Approved | Declined:
+    def _outcome(self, waiting: Waiting) -> Approved | Chosen | Declined:
         happening = waiting.ended_by or Happening.EXPIRED
+        if happening is Happening.SUPERSEDED and waiting.choice is not None:
+            return Chosen(approval_id=waiting.id, choice=waiting.choice)
         if happening is Happening.APPROVED:
             return Approved(approval_id=waiting.id, scope=waiting.scope)
         refusal = approval.refusal(
@@ -340,6 +347,7 @@ def card_of(question: Question, *, card_id: str, log_id: str, now_ms: int) -> Js
         says=question.says,
         doubts=question.doubts,
         host_key=question.host_key,
+        proof=question.proof,
     )
 
 
@@ -359,7 +367,7 @@ def _row(waiting: Waiting) -> dict[str, JsonValue]:
         "agent": question.caller.agent,
         "gate": question.ask.rule.approval.value,
         "rules": list(question.ask.rules),
-        "evidence_state": "not_needed",
+        "evidence_state": evidence_state(question.proof),
         "card_digest": waiting.digest,
         "joined": waiting.joined,
         "ended_by": None if waiting.ended_by is None else waiting.ended_by.value,

@@ -6,10 +6,11 @@ client could not show: what was not drawn must not be signed. Holds foreign text
 
 from dataclasses import dataclass
 
+from broker.client.card_evidence import Evidence, read_evidence
 from broker.client.card_fields import Fields
 from broker.client.card_ssh import Ssh, read_ssh
 from broker.client.faults import Broken
-from broker.contract.wire import JsonObject, JsonValue
+from broker.contract.wire import JsonValue
 
 VERSION = 1
 
@@ -28,15 +29,6 @@ class Target:
     method: str
     url: str
     plain_http: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceNeed:
-    """`items` are kept as they came; they are shown field by field."""
-
-    needed: bool
-    state: str
-    items: tuple[JsonObject, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +124,7 @@ class Card:
     vault_term: int
     summary: Summary
     target: Target
-    evidence: EvidenceNeed
+    evidence: Evidence
     doubts: tuple[EarlierAttempt, ...]
     who: Who
     why: Why
@@ -162,7 +154,7 @@ def parse_card(value: JsonValue) -> Card:
         vault_term=top.integer("vault_term"),
         summary=_summary(top.part("summary")),
         target=_target(top.part("target")),
-        evidence=_evidence(top.part("evidence")),
+        evidence=read_evidence(top.part("evidence")),
         doubts=tuple(_attempt(item) for item in top.parts("doubts")),
         who=_who(top.part("who")),
         why=_why(top.part("why")),
@@ -190,15 +182,6 @@ def _summary(part: Fields) -> Summary:
 
 def _target(part: Fields) -> Target:
     return Target(method=part.text("method"), url=part.text("url"), plain_http=part.flag("plain_http"))
-
-
-def _evidence(part: Fields) -> EvidenceNeed:
-    items = part.items("items")
-    return EvidenceNeed(
-        needed=part.flag("needed"),
-        state=part.text("state"),
-        items=tuple(item if isinstance(item, dict) else {"item": item} for item in items),
-    )
 
 
 def _attempt(part: Fields) -> EarlierAttempt:

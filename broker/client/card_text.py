@@ -8,7 +8,7 @@ ours do. Pure but for the local time of day. Asks nothing and decides nothing.
 from collections.abc import Iterable
 
 from broker.client import card_words as words
-from broker.client import ssh_words
+from broker.client import evidence_words, ssh_words
 from broker.client.card import Card
 from broker.client.card_ssh import Ssh
 from broker.contract.neutralise import cells, visible
@@ -47,7 +47,9 @@ def _parts(card: Card, card_digest: str, joined: int, now_ms: int) -> Iterable[t
         yield from _ssh_parts(card.ssh)
     for attempt in card.doubts:
         yield "In doubt", words.earlier(attempt, now_ms)
-    yield "Evidence", words.evidence(card)
+    yield "Evidence", evidence_words.sentences(card.evidence, now_ms)
+    if card.evidence.has_gap:
+        yield "Targets", evidence_words.targets(card.evidence)
     yield "Who", _who(card, joined, now_ms)
     yield "Why", [words.why(card), *words.where_ruled(card), f"policy {visible(card.why.policy)}"]
     yield "Uses", [words.uses(card)]
@@ -89,13 +91,21 @@ def _answers(card: Card, joined: int, width: int) -> list[str]:
         once = f"{once.removesuffix('.')}. Asks for the word {visible(card.typed_word)}"
     name = visible(card.approval_id)
     scope = f" | approve {name} --scope session" if card.yes.session.offered else ""
+    others = "".join(f" | {choice} {name}" for choice, _ in _ways(card))
     confirm = "" if card.typed_word is None else f" --confirm {visible(card.typed_word)}"
     return [
         "A yes covers",
         *_wrapped("  once     ", " " * 13, once, width),
         *_wrapped("  session  ", " " * 13, words.yes_session(card), width),
-        f"Answer   doorward approvals deny {name} --reason TEXT | approve {name}{confirm}{scope}",
+        *(line for choice, what in _ways(card) for line in _wrapped(f"  {choice:<9}", " " * 13, what, width)),
+        f"Answer   doorward approvals deny {name} --reason TEXT | approve {name}{confirm}{scope}{others}",
     ]
+
+
+def _ways(card: Card) -> list[tuple[str, str]]:
+    """What may be chosen instead of a yes, and what it covers."""
+    ways = (("collect", evidence_words.collect(card.evidence)), ("limit", evidence_words.limit(card.evidence)))
+    return [(choice, what) for choice, what in ways if what is not None]
 
 
 def _part(label: str, sentences: list[str], width: int) -> list[str]:

@@ -9,23 +9,9 @@ import time
 from broker.client import ssh_words
 from broker.client.card import Body, Card, EarlierAttempt, Link
 from broker.contract.neutralise import cells, hidden_count, quoted, visible
-from broker.contract.wire import JsonValue, dump
 
 LONGEST_COMMAND = 1 << 20
 _UNITS = ((86_400_000, 2, "d"), (3_600_000, 1, "h"), (60_000, 1, "min"))
-_EVIDENCE_STATES = {
-    "not_needed": "none needed by this rule",
-    "none_recorded": "! NONE RECORDED",
-    "complete": "+ complete",
-    "satisfied": "+ complete",
-    "incomplete": "! INCOMPLETE",
-    "stale": "! STALE: older than the rule allows",
-    "other_arguments": "! COLLECTED WITH OTHER ARGUMENTS",
-    "target_not_covered": "! NOT ALL TARGETS ARE PROVEN. Not seen does not mean not there.",
-    "target_present": "! A TARGET IS PRESENT that must be absent",
-    "refused_warning": "! CAME WITH A WARNING that the rule refuses",
-    "target_changed": "! A TARGET HAS CHANGED since",
-}
 _MEDIA = {"application/json": "JSON", "text/plain": "text", "application/x-www-form-urlencoded": "form"}
 
 
@@ -103,16 +89,6 @@ def summary_was_cut(card: Card, columns: int) -> bool:
     if card.ssh is not None:
         return ssh_words.was_cut(card.ssh)
     return cells(summary(card)) > columns
-
-
-def evidence(card: Card) -> list[str]:
-    """State first, then each record. Absence of proof is never worded as proof of absence."""
-    state = card.evidence.state
-    if not card.evidence.needed and state == "not_needed":
-        return [_EVIDENCE_STATES[state]]
-    lines = [_EVIDENCE_STATES.get(state, f"! {visible(state)}")]
-    lines += [f"{visible(_compact(item))}" for item in card.evidence.items]
-    return lines
 
 
 def earlier(attempt: EarlierAttempt, now_ms: int) -> list[str]:
@@ -248,6 +224,8 @@ def yes_once(card: Card, *, joined_calls: int = 1) -> str:
     if joined_calls > 1:
         sentence += f" (all {joined_calls} calls get its answer)"
     first_contact = card.ssh is not None and card.ssh.is_first_contact  # its sentence says what can go wrong
+    if card.evidence.has_gap and card.summary.effect != "READ":
+        return f"{sentence}; no way back"
     if not card.yes.undo and card.summary.effect != "READ" and not first_contact:
         sentence += ". It can not be undone."
     return sentence
@@ -286,10 +264,6 @@ def _sha256(part: Body) -> str:
 def _link(link: Link) -> str:
     name = f"{visible(link.name)} {link.pid}"
     return name if link.anchors else f"{name} (never a session)"
-
-
-def _compact(value: JsonValue) -> str:
-    return dump(value).decode("utf-8", "surrogatepass")
 
 
 def _taken(text: str, columns: int) -> str:

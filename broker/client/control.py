@@ -189,16 +189,23 @@ class ControlClient:
     # What widens anything is signed.
 
     def approve(
-        self, served: Served, key: Signer, *, scope: str = "once", confirm: str | None = None, reason: str | None = None
+        self,
+        served: Served,
+        key: Signer,
+        *,
+        scope: str = "once",
+        choice: str | None = None,
+        confirm: str | None = None,
+        reason: str | None = None,
     ) -> dict[str, JsonValue]:
-        """Sign a yes over the card as it was drawn. The card is the one that `approval` gave."""
+        """Sign a yes, or a `choice` that is offered, over the card as it was drawn: the one that `approval` gave."""
         offer = served.card.yes.session
         statement: dict[str, JsonValue] = {
             "approval_id": served.id,
             "request_digest": served.card.request_digest,
             "card_digest": served.digest,
             "decision": "approve",
-            "choice": None,
+            "choice": choice,
             "scope": scope,
             "max_uses": offer.max_uses if scope == "session" else None,
             "max_age_s": offer.max_age_s if scope == "session" else None,
@@ -212,7 +219,7 @@ class ControlClient:
         body: dict[str, JsonValue] = {
             "decision": "approve",
             "scope": scope,
-            "choice": None,
+            "choice": choice,
             "statement": statement,
             "signature": _b64(key.sign_decision(statement)),
         }

@@ -68,6 +68,10 @@ class Places:
         return self.data / "ledger.db"
 
     @property
+    def evidence(self) -> "Path":
+        return self.data / "evidence.db"
+
+    @property
     def audit(self) -> "Path":
         return self.data / "audit"
 

@@ -9,8 +9,10 @@ from codecs import getincrementaldecoder
 from dataclasses import dataclass
 
 from broker.contract.wire import JsonObject, JsonValue, digest
+from broker.core.card_evidence import evidence_part, yes_despite
 from broker.core.channels import Frozen
 from broker.core.effects import effect_word
+from broker.core.evidence_gate import NO_PROOF, Proof
 from broker.core.grants import allowance
 from broker.core.identity import UNIDENTIFIED, Caller, may_anchor
 from broker.core.ledger import Doubt
@@ -62,6 +64,7 @@ def draw(
     says: str | None,
     doubts: tuple[Doubt, ...] = (),
     host_key: HostKey | None = None,
+    proof: Proof = NO_PROOF,
 ) -> JsonObject:
     """Draw the card once; nothing of it is computed later. `host_key` is what is known of an SSH host's key."""
     drawn: dict[str, JsonValue] = {
@@ -75,32 +78,36 @@ def draw(
         "vault_term": setting.vault_term,
         "summary": _summary(frozen),
         "target": _target(frozen),
-        "evidence": {"needed": False, "state": "not_needed", "items": []},
+        "evidence": evidence_part(proof),
         "doubts": [_doubt(doubt, session.id) for doubt in doubts],
         "who": _who(caller, session, says),
         "why": _why(ask, setting),
         "uses": {"credential": frozen.service.credential, "version": setting.credential_version},
-        "yes": _yes(ask, frozen, setting.limits, in_doubt=bool(doubts), host_key=host_key),
+        "yes": _yes(ask, frozen, setting.limits, in_doubt=bool(doubts), host_key=host_key, proof=proof),
         "body": _body(frozen),
         "exact": {
             "request_digest": frozen.digest,
             "headers": [] if isinstance(frozen, FrozenSsh) else [list(pair) for pair in frozen.headers],
         },
-        "typed_word": typed_word(frozen, in_doubt=bool(doubts), host_key=host_key),
+        "typed_word": typed_word(frozen, in_doubt=bool(doubts), host_key=host_key, proof=proof),
     }
     return drawn | {"ssh": ssh_part(frozen, host_key)} if isinstance(frozen, FrozenSsh) else drawn
 
 
-def typed_word(frozen: Frozen, *, in_doubt: bool, host_key: HostKey | None = None) -> str | None:
+def typed_word(
+    frozen: Frozen, *, in_doubt: bool, host_key: HostKey | None = None, proof: Proof = NO_PROOF
+) -> str | None:
     """The word a human types where a key is not enough: the last of the target, or of the digest if that is odd.
 
-    For a host key that nobody has seen before it is the host's name.
+    For a host key that nobody has seen before it is the host's name; where proof is missing, the first target without.
     """
     unverified = host_key is not None and host_key.state is KeyState.UNVERIFIED
-    if not (frozen.destructive or in_doubt or unverified):
+    if not (frozen.destructive or in_doubt or unverified or proof.gaps):
         return None
     if unverified and isinstance(frozen, FrozenSsh):
         named = frozen.host.name
+    elif proof.first_unproven is not None:
+        named = proof.first_unproven
     else:
         named = frozen.targets[-1] if frozen.targets else frozen.identifies or frozen.subject
     words = named.replace("/", " ").split()
@@ -171,17 +178,27 @@ def _why(ask: Ask, setting: Setting) -> JsonObject:
     }
 
 
-def _yes(ask: Ask, frozen: Frozen, limits: Limits, *, in_doubt: bool, host_key: HostKey | None = None) -> JsonObject:
+def _yes(
+    ask: Ask, frozen: Frozen, limits: Limits, *, in_doubt: bool, host_key: HostKey | None, proof: Proof
+) -> JsonObject:
     uses, age_s = allowance(ask.rule, limits)
     is_new = host_key is not None and host_key.state is KeyState.UNVERIFIED
-    offered = not ask.per_call and not in_doubt and not is_new
+    offered = not ask.per_call and not in_doubt and not is_new and proof.is_met
     once, what = "this one request, once", None
     if isinstance(frozen, FrozenSsh):
         once, what = yes_once(frozen, host_key), yes_session(frozen)
+    elif frozen.walk is not None:
+        budget = frozen.walk.budget
+        once = f"this collection, once: up to {budget.pages} requests, {budget.items} rows, {budget.seconds} s"
     within = {"rule": "", "service": " in this service", "operation": " for this operation"}[ask.rule.per]
     why_not = "this rule asks each time" if ask.per_call else "an earlier attempt is in doubt"
     if is_new and not ask.per_call:
         why_not = "the host's key is new"
+    if not proof.is_met:
+        once, why_not = (
+            yes_despite(proof, effect_word(frozen.effect, destructive=frozen.destructive)),
+            "proof is missing",
+        )
     return {
         "once": "sending it a second time, once" if in_doubt else once,
         "undo": False,

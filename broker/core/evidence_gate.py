@@ -99,7 +99,7 @@ def still_met(before: Proof, now: Proof, *, service: str) -> Refusal | None:
     return None if worst is None else missing(worst, service=service)
 
 
-def choices(proof: Proof, frozen: Frozen, ask: Asked, *, can_collect: bool) -> tuple[str, ...]:
+def choices(proof: Proof, frozen: Frozen, ask: Asked | Refusal, *, can_collect: bool) -> tuple[str, ...]:
     """What may be chosen on the card instead of a yes."""
     if proof.is_met:
         return ()
@@ -107,7 +107,7 @@ def choices(proof: Proof, frozen: Frozen, ask: Asked, *, can_collect: bool) -> t
     return (*offered, *([] if limited(proof, frozen, ask) is None else [LIMIT]))
 
 
-def limited(proof: Proof, frozen: Frozen, ask: Asked) -> HttpAsk | None:
+def limited(proof: Proof, frozen: Frozen, ask: Asked | Refusal) -> HttpAsk | None:
     """The same request for the proven targets alone; None where that is not less, is nothing, or can't be said."""
     open_ones = [one for one in proof.gaps if one.unproven]
     name = whole_name(open_ones[0].need.covers) if open_ones else None

@@ -18,6 +18,7 @@ from broker.core.identity import identify
 from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
+from broker.daemon.follow_ups import FollowUpRuns
 from broker.daemon.journal import Journal
 from broker.daemon.log_parts import LogParts, open_log
 from broker.daemon.premises import Premises
@@ -29,10 +30,13 @@ from broker.daemon.watched_office import WatchedOffice
 from broker.executors.by_channel import ByChannel
 from broker.executors.https.client import HttpsExecutor
 from broker.executors.ssh.client import SshExecutor
+from broker.operations.evidence_store import EvidenceStoreFile
 from broker.operations.ledger import LedgerStore
 from broker.operations.reconcile import Reconciler
+from broker.operations.walks import WalkTable
 from broker.pipeline import Pipeline
 from broker.ports import AuditLog, Executor, Ledger
+from broker.proof import Proofs
 from broker.server import faults
 from broker.server.agent_routes import AgentApi, envelopes
 from broker.server.challenges import Challenges
@@ -45,6 +49,7 @@ from broker.server.peer import boot_id, ourselves
 from broker.server.runs import RunTable
 from broker.server.sessions import Ended, SessionRegistry
 from broker.vault import Vault, verify
+from broker.walk import Walker
 
 CLIENT_MAX = 1 << 20
 IDLE_S = 75.0
@@ -92,6 +97,7 @@ class _Stores:
     diagnostics: DiagnosticsStore
     vault: Vault
     ledger: LedgerStore
+    evidence: EvidenceStoreFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,18 +123,31 @@ async def build(
     ssh_hosts = SshHosts(vault=stores.vault, audit=journal, clock=clock)
     executor = _executor(custody, rulebook, ssh_hosts)
     people = _people(stores, rulebook, journal, clock, runs, executor)
+    sender = wiring.executor(executor)
+    follow_ups = FollowUpRuns(runs=runs, clock=clock)
     pipeline = Pipeline(
         policies=rulebook,
         vault=custody,
         sessions=people.sessions,
         desk=people.desk,
-        executor=wiring.executor(executor),
+        executor=sender,
         audit=wiring.audit(journal),
         diagnostics=stores.diagnostics,
         ledger=wiring.ledger(stores.ledger),
         runs=runs,
+        walker=Walker(
+            executor=sender,
+            sessions=people.sessions,
+            vault=custody,
+            walks=WalkTable(now_ms=clock.now_ms),
+            evidence=stores.evidence,
+            clock=clock,
+        ),
+        proofs=Proofs(store=stores.evidence, follow_ups=follow_ups, vault=custody, clock=clock),
         clock=clock,
     )
+    engine = _engine(pipeline, stores, people, rulebook, custody, journal, runs, clock)
+    follow_ups.perform = engine.perform
     premises = Premises(
         places=places,
         audit_paths=log.paths,
@@ -142,6 +161,7 @@ async def build(
         custody=custody,
         rulebook=rulebook,
         ledger=stores.ledger,
+        evidence=stores.evidence,
         executor=executor,
         ssh_hosts=ssh_hosts,
         sessions=people.sessions,
@@ -151,7 +171,7 @@ async def build(
         challenges=people.challenges,
         refusals=RepeatedRefusals(audit=journal, clock=clock),
         floods=Floods(audit=journal, clock=clock),
-        engine=_engine(pipeline, stores, people, rulebook, custody, journal, runs, clock),
+        engine=engine,
         clock=clock,
         version=VERSION,
     )
@@ -197,6 +217,7 @@ def _open(places: Places, environ: Mapping[str, str], clock: SystemClock, wiring
         diagnostics=DiagnosticsStore.of(places.diagnostics, Pin.load(places.pin), clock=clock.now_ms),
         vault=Vault.open(places.vault),
         ledger=LedgerStore(places.ledger, now_ms=clock.now_ms),
+        evidence=EvidenceStoreFile(places.evidence, now_ms=clock.now_ms),
     )
 
 

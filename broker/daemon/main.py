@@ -136,6 +136,7 @@ async def _stop(house: House, drain_s: float) -> None:
     await asyncio.to_thread(at.watch.close)
     at.diagnostics.close()
     at.ledger.close()
+    at.evidence.close()
     with suppress(VaultError):
         await asyncio.to_thread(at.vault.close)
 

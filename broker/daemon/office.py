@@ -35,6 +35,8 @@ from broker.vault import Fault, VaultError, in_words, remedy
 
 FINGERPRINTS = "ledger/fingerprints"
 SEALS = "ledger/seals"
+EVIDENCE_FINGERPRINTS = "evidence/fingerprints"
+EVIDENCE_SEALS = "evidence/seals"
 
 
 class DaemonOffice(Archive):
@@ -132,6 +134,10 @@ class DaemonOffice(Archive):
             seal_key=self._of_vault(lambda: at.vault.derived_key(SEALS)),
             fingerprint_key=self._of_vault(lambda: at.vault.derived_key(FINGERPRINTS)),
         )
+        at.evidence.unlock(
+            seal_key=self._of_vault(lambda: at.vault.derived_key(EVIDENCE_SEALS)),
+            fingerprint_key=self._of_vault(lambda: at.vault.derived_key(EVIDENCE_FINGERPRINTS)),
+        )
         try:
             at.rulebook.use(self._of_vault(at.vault.trusted_policy))
         except PolicyError as error:
@@ -164,6 +170,7 @@ class DaemonOffice(Archive):
             await asyncio.to_thread(at.vault.lock)
         at.rulebook.forget()
         at.ledger.lock()
+        at.evidence.lock()
         for name in names:
             await at.executor.close_credential(name)
         if was_open and tell:

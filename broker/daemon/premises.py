@@ -19,6 +19,7 @@ from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
 from broker.daemon.ssh_hosts import SshHosts
 from broker.executors.by_channel import ByChannel
+from broker.operations.evidence_store import EvidenceStoreFile
 from broker.operations.ledger import LedgerStore
 from broker.ports import AuditUnwritable
 from broker.server.challenges import Challenges
@@ -44,6 +45,7 @@ class Premises:
     custody: Custody
     rulebook: Rulebook
     ledger: LedgerStore
+    evidence: EvidenceStoreFile
     executor: ByChannel
     ssh_hosts: SshHosts
     sessions: SessionRegistry

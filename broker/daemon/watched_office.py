@@ -28,6 +28,15 @@ from broker.server.sessions import Ended
 from broker.vault import NEEDS_BACKUP, Opened, QuarantineReason, VaultError, in_words, remedy, verify
 
 LOG = logging.getLogger("doorward.daemon")
+_LOSSES = frozenset(
+    {
+        QuarantineReason.AUDIT_TRUNCATED,
+        QuarantineReason.AUDIT_ROLLBACK,
+        QuarantineReason.AUDIT_WRONG_LOG,
+        QuarantineReason.AUDIT_EMPTY_OR_MISSING,
+    }
+)
+"""Reasons that tell a human of records that are gone."""
 
 
 class WatchedOffice(DaemonOffice):
@@ -117,7 +126,7 @@ class WatchedOffice(DaemonOffice):
             if dict(claimed.params) != self._params(reason, shown):
                 raise ControlError("changed", "What was signed is not what is here now; look at it again.")
             await self._still(shown)
-            key_id = await self._take_over(Secret(kek), claimed)
+            key_id = await self._take_over(Secret(kek), claimed, reason, shown)
             try:
                 await self._go_on(reason, shown, key_id)
             except BaseException:
@@ -133,6 +142,7 @@ class WatchedOffice(DaemonOffice):
         await asyncio.to_thread(at.vault.quarantine, reason)
         at.rulebook.forget()
         at.ledger.lock()
+        at.evidence.lock()
         self._post(EventName.VAULT_QUARANTINED, why=reason.value)
         at.changed()
 
@@ -165,9 +175,12 @@ class WatchedOffice(DaemonOffice):
             how = "look at it again" if now.suspect else "start the daemon again, and look"
             raise ControlError("changed", f"The audit log is not as it was shown any more; {how}.")
 
-    async def _take_over(self, kek: Secret, claimed: Claimed) -> str:
+    async def _take_over(
+        self, kek: Secret, claimed: Claimed, reason: QuarantineReason, shown: Inspection | None
+    ) -> str:
         """The vault, ready but in no use yet; the id of the key that signed. Raises ControlError."""
         signers: list[str] = []
+        worse: list[QuarantineReason] = []
 
         def check(opened: Opened) -> int:
             signer = verify(opened.approver_keys(), claimed.message, claimed.signature)
@@ -175,6 +188,9 @@ class WatchedOffice(DaemonOffice):
                 raise ControlError("bad_signature", "No enrolled approver key made this signature.")
             if not self._at.pin.opened_by(opened.audit_keys().audit_sk):
                 raise ControlError("damaged", "The pin of the audit log is not this vault's: restore your copy of it.")
+            if reason not in _LOSSES and (more := self._more_lost(opened, shown)) is not None:
+                worse.append(more)
+                raise _more_than_shown(more)
             signers.append(signer)
             with suppress(AuditError):
                 return self._told_generation(opened)
@@ -185,7 +201,22 @@ class WatchedOffice(DaemonOffice):
         except VaultError as error:
             await self._not_opened(error, "/v1/vault/readopt", known=True)
             raise told(error) from None
+        except ControlError:
+            if worse:
+                await self._quarantine(worse[0])
+            raise
         return signers[0]
+
+    def _more_lost(self, opened: Opened, shown: Inspection | None) -> QuarantineReason | None:
+        """What only the opened vault can tell; the head that it remembers is forgotten by a takeover."""
+        watch, head = self._at.watch, opened.audit_head()
+        try:
+            more = watch.lost_behind(head, shown)
+            if more is not None:
+                watch.at_unlock(known=opened.known_damage(), head=head)  # so that the next look shows it
+        except AuditError as cause:
+            raise ControlError("audit_unwritable", f"The audit log can't be used: {cause}") from None
+        return more
 
     async def _go_on(self, reason: QuarantineReason, shown: Inspection | None, key_id: str) -> None:
         """The log goes on under the root's word, what stays broken is known, and everything is put in use."""
@@ -193,7 +224,7 @@ class WatchedOffice(DaemonOffice):
         if at.writer.suspended is not None or not at.writer.endorsed or (shown is not None and shown.suspect):
             try:
                 broken = shown is not None and shown.suspect and shown.judged.verdict not in FROM_OUTSIDE
-                lineage = reason is QuarantineReason.AUDIT_UNENDORSED
+                lineage = shown is not None and shown.unendorsed
                 await at.writer.readopt(at.vault.sign_as_root, next_file=broken and not lineage)
             except AuditError as cause:
                 raise ControlError("damaged", f"The audit log can't be taken over: {cause}") from None
@@ -229,9 +260,7 @@ class WatchedOffice(DaemonOffice):
         if behind.suspect or not _is_shown(damage, shown):
             new = at.watch.reason(found) or QuarantineReason.AUDIT_ALTERED
             await self._quarantine(new)
-            raise ControlError(
-                "changed", f"More is wrong than was shown: {in_words(new)}. Look again: doorward vault readopt"
-            )
+            raise _more_than_shown(new)
         at.watch.keep_copy(damage)
         return damage
 
@@ -244,6 +273,11 @@ class WatchedOffice(DaemonOffice):
             "seq": None if found is None else found.judged.seq,
             "head": None if damage is None else damage.sha256,
         }
+
+
+def _more_than_shown(reason: QuarantineReason) -> ControlError:
+    text = f"More is wrong than was shown: {in_words(reason)}. Look again: doorward vault readopt"
+    return ControlError("changed", text)
 
 
 def _is_shown(damage: KnownDamage, shown: Inspection | None) -> bool:

@@ -81,21 +81,6 @@ def test_the_target_is_shown_as_sent_and_plain_http_stands_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "first"),
-    [("none_recorded", "! NONE RECORDED"), ("complete", "+ complete"), ("not_needed", "none needed by this rule")],
-)
-def test_evidence_states_are_said_in_words(state: str, first: str) -> None:
-    assert first == words.evidence(card(evidence={"needed": True, "state": state}))[0]
-
-
-def test_evidence_that_is_not_known_is_never_shown_as_in_order() -> None:
-    lines = words.evidence(card(evidence={"needed": True, "state": "odd\x1b", "items": [{"seen": 842}]}))
-
-    assert ["! odd\\u{1b}", '{"seen":842}'] == lines
-    assert ["none needed by this rule"] == words.evidence(card())
-
-
-@pytest.mark.parametrize(
     ("same", "by"), [(True, "by this session, op_1"), (False, "by another session of codex, op_1")]
 )
 def test_a_change_in_doubt_says_that_a_yes_may_do_it_twice(*, same: bool, by: str) -> None:

@@ -596,7 +596,7 @@ def test_a_no_needs_neither_signature_nor_scope() -> None:
         ({"decision": "approve"}, [""]),
         ({"decision": "approve", "scope": "once"}, [""]),
         ({**approving(), "end_session": True}, ["end_session"]),
-        ({**approving(), "choice": "limit"}, ["choice"]),
+        ({**approving(), "choice": "read_on"}, ["choice"]),
         (approving("once", 200, 3600), ["statement.max_age_s", "statement.max_uses"]),
         (approving("session"), ["statement.max_age_s", "statement.max_uses"]),
         (approving("forever"), ["scope", "statement.max_age_s", "statement.max_uses", "statement.scope"]),

@@ -17,16 +17,20 @@ from broker.core.resolve import HttpAsk
 from broker.daemon.engine import PipelineEngine
 from broker.operations.reconcile import Reconciler
 from broker.pipeline import Pipeline
+from broker.proof import Proofs
 from broker.server.runs import RunTable
 from broker.steps import Received
+from broker.walk import Walker
 from tests.fakes import market
 from tests.fakes.attempts import OP, attempt, opened
 from tests.fakes.diagnostics_port import MemoryDiagnostics
+from tests.fakes.evidence_port import MemoryEvidence, MemoryFollowUps
 from tests.fakes.executor_port import ScriptedExecutor
 from tests.fakes.policy_port import HeldPolicy
 from tests.fakes.questions import DeskRoom
 from tests.fakes.sessions_port import MemorySessions
 from tests.fakes.vault_ports import MemoryVault
+from tests.fakes.walks_port import MemoryWalks
 
 MINE: dict[str, Any] = {"service": "market", "operation": "market.orders.create", "args": {"name": "leek"}}
 
@@ -66,6 +70,20 @@ class Shop(DeskRoom):
             diagnostics=MemoryDiagnostics(),
             ledger=self.ledger,
             runs=self.runs,
+            walker=Walker(
+                executor=self.executor,
+                sessions=self.sessions,
+                vault=self.vault,
+                walks=MemoryWalks(),
+                evidence=MemoryEvidence(clock=self.clock),
+                clock=self.clock,
+            ),
+            proofs=Proofs(
+                store=MemoryEvidence(clock=self.clock),
+                follow_ups=MemoryFollowUps(),
+                vault=self.vault,
+                clock=self.clock,
+            ),
             clock=self.clock,
         )
         self.engine = PipelineEngine(

@@ -30,7 +30,7 @@ _READ: dict[str, JsonValue] = {
         "url": "https://api.github.com/repos/acme/site/issues?state=open",
         "plain_http": False,
     },
-    "evidence": {"needed": False, "state": "not_needed", "items": []},
+    "evidence": {"needed": False, "state": "not_needed", "items": [], "looks": [], "choices": []},
     "doubts": [],
     "who": {
         "agent": "claude-code",
@@ -111,3 +111,116 @@ def delete_sample() -> dict[str, JsonValue]:
         body={"bytes": 17, "media": "application/json", "text": '{"reason":"old"}\n'},
         typed_word="1290",
     )
+
+
+def gap_sample(**changes: JsonValue) -> dict[str, JsonValue]:
+    """A deletion of three accounts of which two are proven to exist, by a collection that was cut."""
+    card = sample(
+        summary={
+            "effect": "DELETE",
+            "service": "cloud",
+            "operation": "accounts.delete",
+            "identifies": "acme-prod",
+            "targets": 3,
+        },
+        target={"method": "POST", "url": "https://iam.cloud.example/v1/acme-prod/accounts:delete"},
+        evidence=gap_evidence(),
+        who={
+            "agent": "codex",
+            "opened_at_ms": NOW_MS - 2 * 3_600_000,
+            "calls": 118,
+            "denied": 1,
+            "says": "clean up unused service accounts",
+        },
+        why={
+            "rule": "account-delete",
+            "gate": "per_call",
+            "reason": "each target needs proof",
+            "rules": ["account-delete"],
+        },
+        uses={"credential": "cloud-ops"},
+        yes={
+            "once": "deleting all 3, 1 without proof, once",
+            "session": {
+                "offered": False,
+                "per": "rule",
+                "what": "any request under rule account-delete",
+                "max_uses": 1,
+                "max_age_s": 60,
+                "why_not": "proof is missing",
+            },
+        },
+        body={
+            "bytes": 74,
+            "media": "application/json",
+            "text": '{"names":["ci-legacy-2","ci-legacy-5","svc-build-7"]}',
+        },
+        typed_word="svc-build-7",
+    )
+    return {**card, **changes}
+
+
+def gap_evidence(state: str = "incomplete", **changes: JsonValue) -> dict[str, JsonValue]:
+    """The evidence of such a card; `changes` replace what is said of its one need."""
+    need: dict[str, JsonValue] = {
+        "rule": "account-delete",
+        "from": "accounts.list",
+        "claim": "present",
+        "state": state,
+        "max_age_s": 900,
+        "proven": ["ci-legacy-2", "ci-legacy-5"],
+        "unproven": ["svc-build-7"],
+        "record": {
+            "id": "ev_" + "1" * 32,
+            "count": 842,
+            "total": None,
+            "complete": False,
+            "collected_at_ms": NOW_MS - 4 * 60_000,
+            "pages": 9,
+            "resumable": True,
+            "warnings": [],
+            "reasons": [
+                {
+                    "code": "TIME_BUDGET_EXCEEDED",
+                    "message": "The upstream's time for the answer ran out.",
+                    "limit": 10,
+                    "unit": "s",
+                    "by": "provider",
+                }
+            ],
+        },
+        **changes,
+    }
+    return {"needed": True, "state": state, "items": [need], "looks": [], "choices": ["collect", "limit"]}
+
+
+def proven_evidence(**changes: JsonValue) -> dict[str, JsonValue]:
+    """Evidence that is all there, and is looked at again just before the change."""
+    record: dict[str, JsonValue] = {
+        "id": "ev_" + "2" * 32,
+        "count": 31,
+        "total": 31,
+        "complete": True,
+        "collected_at_ms": NOW_MS - 2 * 60_000,
+        "pages": 1,
+        "resumable": False,
+        "warnings": [],
+        "reasons": [],
+    }
+    need: dict[str, JsonValue] = {
+        "rule": "release-delete",
+        "from": "releases.list",
+        "claim": "present",
+        "state": "complete",
+        "max_age_s": 900,
+        "proven": ["1290"],
+        "unproven": [],
+        "record": record,
+        **changes,
+    }
+    look: dict[str, JsonValue] = {
+        "rule": "release-delete",
+        "operation": "releases.get",
+        "expect": "json.draft==`true`",
+    }
+    return {"needed": True, "state": "complete", "items": [need], "looks": [look], "choices": []}

@@ -10,7 +10,7 @@ from broker.core import approval
 from broker.core.approval import Happening
 from broker.core.card import card_digest
 from broker.core.events import AuditEvent, EventName
-from broker.ports import Approved, AuditLog, Clock, Declined, Joined, Question
+from broker.ports import Approved, AuditLog, Chosen, Clock, Declined, Joined, Question
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -23,6 +23,7 @@ class Card:
     ended_by: Happening | None = None
     scope: str = "once"
     reason: str | None = None
+    choice: str | None = None
 
 
 class MemoryDesk:
@@ -33,7 +34,7 @@ class MemoryDesk:
         self._audit = audit
         self._clock = clock
 
-    async def ask(self, question: Question) -> Approved | Declined | Joined:
+    async def ask(self, question: Question) -> Approved | Chosen | Declined | Joined:
         if question.session.muted:
             return Declined(refusal=approval.muted("muted"), expired=False)
         same = self._same(question)
@@ -43,6 +44,8 @@ class MemoryDesk:
         await card.settled.wait()
         if card.ended_by is Happening.APPROVED:
             return Approved(approval_id=card.id, scope=card.scope)
+        if card.choice is not None:
+            return Chosen(approval_id=card.id, choice=card.choice)
         happening = card.ended_by or Happening.EXPIRED
         refusal = approval.refusal(happening, reason=card.reason, per_call=question.ask.per_call)
         return Declined(refusal=refusal, expired=happening is not Happening.DENIED)
@@ -60,6 +63,11 @@ class MemoryDesk:
         finally:
             card.settled.set()
         return state
+
+    def choose(self, card: Card, choice: str) -> None:
+        """The human chooses another way than a yes or a no."""
+        card.choice = choice
+        self.settle(card, Happening.SUPERSEDED)
 
     @property
     def waiting(self) -> list[Card]:

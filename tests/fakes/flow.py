@@ -20,18 +20,22 @@ from broker.core.refusals import Refusal
 from broker.core.reply import Result
 from broker.pipeline import Pipeline
 from broker.ports import ApprovalDesk
+from broker.proof import Proofs
 from broker.steps import Received
+from broker.walk import Walker
 from tests.fakes import market
 from tests.fakes.audit_log import MemoryAudit
 from tests.fakes.clock import SetClock
 from tests.fakes.desk_port import Card, MemoryDesk
 from tests.fakes.diagnostics_port import MemoryDiagnostics
+from tests.fakes.evidence_port import MemoryEvidence, MemoryFollowUps
 from tests.fakes.executor_port import ScriptedExecutor
 from tests.fakes.ledger_port import MemoryLedger
 from tests.fakes.policy_port import HeldPolicy
 from tests.fakes.runs_port import MemoryRuns
 from tests.fakes.sessions_port import MemorySessions
 from tests.fakes.vault_ports import MemoryVault
+from tests.fakes.walks_port import MemoryWalks
 
 LIMIT_S = 5.0
 _ENDINGS = {"remote.answered", "deadline.expired", "transport.failed"}
@@ -39,7 +43,8 @@ _ORDER = re.compile(
     r"action\.requested "
     r"(?:policy\.decided "
     r"(?:approval\.requested approval\.decided )?"
-    r"(?:dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) )?"
+    r"(?:(?:dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) )*"
+    r"dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) (?:evidence\.recorded )?)?"
     r")?action\.result "
 )
 
@@ -64,6 +69,9 @@ class Flow:
         self.executor = ScriptedExecutor()
         self.ledger = MemoryLedger()
         self.runs = MemoryRuns()
+        self.evidence = MemoryEvidence(clock=self.clock)
+        self.follow_ups = MemoryFollowUps()
+        self.walks = MemoryWalks()
         self.caller = market.agent()
         self.pipeline = Pipeline(
             policies=self.policies,
@@ -75,6 +83,15 @@ class Flow:
             diagnostics=self.diagnostics,
             ledger=self.ledger,
             runs=self.runs,
+            proofs=Proofs(store=self.evidence, follow_ups=self.follow_ups, vault=self.vault, clock=self.clock),
+            walker=Walker(
+                executor=self.executor,
+                sessions=self.sessions,
+                vault=self.vault,
+                walks=self.walks,
+                evidence=self.evidence,
+                clock=self.clock,
+            ),
             clock=self.clock,
         )
         self._count = 0
@@ -87,6 +104,7 @@ class Flow:
         request_id: str | None = None,
         says: str | None = None,
         previous: str | None = None,
+        evidence: tuple[str, ...] = (),
     ) -> Received:
         self._count += 1
         return Received(
@@ -97,6 +115,7 @@ class Flow:
             request_id=request_id,
             says=says,
             previous_correlation_id=previous,
+            evidence=evidence,
         )
 
     async def perform(self, received: Received) -> JsonObject:

@@ -14,10 +14,13 @@ from broker.core.resolve import HttpAsk
 from broker.core.secret import Secret
 from broker.operations.ledger import LedgerStore
 from broker.pipeline import Pipeline
+from broker.proof import Proofs
 from broker.server.runs import RunTable
 from broker.steps import Received
+from broker.walk import Walker
 from tests.fakes import market
 from tests.fakes.flow import Flow, as_json, gist, result_schema
+from tests.fakes.walks_port import MemoryWalks
 
 
 class RealFlow:
@@ -48,6 +51,15 @@ class RealFlow:
             diagnostics=around.diagnostics,
             ledger=self.ledger,
             runs=self.runs,
+            walker=Walker(
+                executor=around.executor,
+                sessions=around.sessions,
+                vault=around.vault,
+                walks=MemoryWalks(),
+                evidence=around.evidence,
+                clock=around.clock,
+            ),
+            proofs=Proofs(store=around.evidence, follow_ups=around.follow_ups, vault=around.vault, clock=around.clock),
             clock=around.clock,
         )
 

@@ -1,0 +1,73 @@
+"""What a human's answer to a card begins: a collection, or a request for less, each a run of its own in the table."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from broker.contract.wire import JsonObject
+from broker.core.collect.budget import Wish
+from broker.core.collect.request import CollectAsk
+from broker.core.identity import Caller
+from broker.core.resolve import HttpAsk
+from broker.ports import Clock, Recollection
+from broker.server.agent_routes import new_correlation_id
+from broker.server.runs import Overloaded, RunTable, Stopping
+from broker.steps import Received
+
+Perform: TypeAlias = Callable[[Received], Awaitable[JsonObject]]
+
+ENDED_S = 900.0  # a walk, and the card that may come before it
+
+
+class FollowUpRuns:
+    """Implements ports.FollowUps. `perform` is set once there is a pipeline to perform with."""
+
+    def __init__(self, *, runs: RunTable, clock: Clock) -> None:
+        self.perform: Perform | None = None
+        self._runs = runs
+        self._clock = clock
+
+    @property
+    def can_collect(self) -> bool:
+        return self.perform is not None
+
+    async def collect(self, wanted: Recollection) -> None:
+        """Returns when the walk has ended, or could not begin: the record of it, or none, is what counts."""
+        ask = CollectAsk(
+            service=wanted.service,
+            operation=wanted.operation,
+            args=wanted.args,
+            wish=Wish(seconds=wanted.seconds),
+        )
+        run = self._start(ask, caller=wanted.caller, says=None, previous=wanted.previous_correlation_id)
+        if run is None:
+            return
+        try:
+            async with asyncio.timeout(ENDED_S):
+                await run[1].wait()
+        except TimeoutError:  # it goes on; the card is shown with what is on record now
+            return
+
+    def begin(self, ask: HttpAsk, *, caller: Caller, says: str | None, previous: str) -> str | None:
+        run = self._start(ask, caller=caller, says=says, previous=previous)
+        return None if run is None else run[0]
+
+    def _start(
+        self, ask: HttpAsk | CollectAsk, *, caller: Caller, says: str | None, previous: str
+    ) -> tuple[str, asyncio.Event] | None:
+        perform, correlation_id = self.perform, new_correlation_id(self._clock.now_ms())
+        if perform is None:
+            return None
+        received = Received(
+            correlation_id=correlation_id,
+            caller=caller,
+            ask=ask,
+            body_digest="",
+            says=says,
+            previous_correlation_id=previous,
+        )
+        try:
+            run = self._runs.start(correlation_id, caller.anchor.id, lambda: perform(received))
+        except (Overloaded, Stopping):
+            return None
+        return correlation_id, run.ended
