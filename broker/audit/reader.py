@@ -7,6 +7,7 @@ Every byte goes through the strict parser of broker/core/chain.py; content is pa
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +19,7 @@ from broker.audit.payload import MAX_HEAD_BYTES, LogIdentity, consistent_head, u
 from broker.audit.seal import NOT_OPENED, Entry, Ratchet, open_opening, unpad
 from broker.audit.segment import SegmentFile, layout_of
 from broker.audit.verdict import TORN
-from broker.audit.walk import Stretch, Walk
+from broker.audit.walk import WINDOW_BYTES, Stretch, Walk
 from broker.contract.plain_json import parse_plain_object
 from broker.contract.wire import JsonObject, WireError
 from broker.core.chain import HASH_BYTES, LENGTH_BYTES, Chain, Place, Record, RecordType
@@ -215,6 +216,22 @@ def hash_of(directory: Path, seq: int) -> str | None:
             return None
     except OSError as cause:
         raise AuditError(f"{path} can't be read: {cause.strerror or cause}") from cause
+
+
+def stands_somewhere(directory: Path, h: str) -> bool:
+    """Whether a record with this hash stands in the log, were it behind damage that no walk gets past.
+
+    By its bytes alone: good for a log that is known to be broken, not for one that is to be proven whole.
+    """
+    wanted, tail = bytes.fromhex(h), b""
+    for path in segments_of(directory):
+        with suppress(OSError), SegmentFile(path) as file:
+            for offset in range(0, file.size_bytes, WINDOW_BYTES):
+                window = tail + file.read(offset, WINDOW_BYTES)
+                if wanted in window:
+                    return True
+                tail = window[-HASH_BYTES:]
+    return False
 
 
 def segments_of(directory: Path) -> tuple[Path, ...]:

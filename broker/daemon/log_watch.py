@@ -16,6 +16,7 @@ from broker.audit.disk import LocalDisk, read_private_file, write_durably
 from broker.audit.inspection import SUSPECT, Inspection, Inspector
 from broker.audit.ladder import HeldAnchor
 from broker.audit.pin import Anchor, AuditPaths
+from broker.audit.reader import hash_of, stands_somewhere
 from broker.audit.verdict import Rung, VerdictName
 from broker.audit.writer import AuditWriter
 from broker.client.places import Places
@@ -130,6 +131,21 @@ class LogWatch:
         if inspection.unendorsed and suspended is None and not self._writer.endorsed:
             return QuarantineReason.AUDIT_UNENDORSED
         return _reason(inspection.judged.verdict)
+
+    def lost_behind(self, head: AuditHead | None, shown: Inspection | None) -> QuarantineReason | None:
+        """What the vault's memory says beyond what was shown: its head is gone, or another record has its number.
+
+        Whoever cuts the log off can do something else to it besides, which is found first, is milder, and hides that.
+        Raises AuditError.
+        """
+        if head is None:
+            return None
+        directory = self._paths.directory
+        found = hash_of(directory, head.seq)
+        if found is not None:
+            return None if found == head.h else QuarantineReason.AUDIT_ROLLBACK
+        broken = shown is not None and shown.suspect and not shown.unendorsed
+        return None if broken and stands_somewhere(directory, head.h) else QuarantineReason.AUDIT_TRUNCATED
 
     def refuse_unusable(self, inspection: Inspection) -> None:
         """Raises AuditError where the log can't be used although nothing is proven against it."""

@@ -2,7 +2,9 @@
 
 import hashlib
 import shutil
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,59 @@ def test_a_log_that_is_exchanged_after_the_look_is_not_taken_over_for_the_one_sh
     house.start()
     house.human.readopt()
     assert "ready" == part(client.status(), "vault")["state"]
+
+
+def with_its_seed_lost(house: House) -> None:
+    for seed in house.places.seeds.iterdir():
+        seed.unlink()
+
+
+def with_a_record_altered(house: House) -> None:
+    (first, *_) = sorted(house.places.audit.glob("*.seg"))
+    content = bytearray(first.read_bytes())
+    content[700] ^= 1
+    first.write_bytes(content)
+
+
+def with_a_reason_written_into_the_vault(house: House) -> None:
+    """The state of a vault stands in clear beside what is sealed."""
+    with closing(sqlite3.connect(house.places.vault)) as vault, vault:
+        vault.execute("UPDATE vault SET quarantine = 'changed_underneath'")
+
+
+@pytest.mark.parametrize(
+    ("cover", "milder"),
+    [
+        (with_its_seed_lost, "audit_unendorsed"),
+        (with_a_record_altered, "audit_altered"),
+        (with_a_reason_written_into_the_vault, "changed_underneath"),
+    ],
+    ids=["a lost seed", "an altered record", "a reason of the vault's"],
+)
+def test_a_log_that_was_cut_off_is_not_taken_over_for_something_milder(
+    house: House, cover: Callable[[House], None], milder: str
+) -> None:
+    """Log, anchor and seed of old, put back: the vault alone knows better, and a takeover makes it forget."""
+    parts = (house.places.audit, house.places.anchor_head.parent, house.places.seeds)
+    for part_of in parts:
+        shutil.copytree(part_of, part_of.with_name(f"{part_of.name}.old"))
+    house.start().human.unlock()
+    house.stop()
+    for part_of in parts:
+        shutil.rmtree(part_of)
+        part_of.with_name(f"{part_of.name}.old").rename(part_of)
+    cover(house)
+    house.start()
+    assert milder == reason_of(house)
+    with pytest.raises(Refused, match="acknowledged records at the end") as refused:
+        house.human.readopt()
+    assert "changed" == refused.value.code
+    assert "audit_truncated" == reason_of(house)
+    shown = house.human.readopt()
+    assert shown["lost"].startswith("acknowledged records at the end")
+    house.human.open_session()
+    (taken,) = house.human.events("vault.readopted")
+    assert "audit_truncated" == taken["fields"]["why"]
 
 
 def test_a_forged_record_is_not_told_as_a_lost_seed(house: House) -> None:

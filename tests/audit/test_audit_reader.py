@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from broker.audit import AuditError
 from broker.audit.group import Group
 from broker.audit.payload import Endorser, EpochEntry
-from broker.audit.reader import hash_of, read_events
+from broker.audit.reader import hash_of, read_events, stands_somewhere
 from broker.audit.seal import EpochReason, Ratchet, new_opening, seal_opening
 from broker.core.chain import RecordType
 from broker.core.secret import Secret
@@ -155,6 +155,8 @@ def test_a_record_behind_a_break_has_no_hash(log: SmallLog) -> None:
     path.write_bytes(content)
 
     assert hash_of(log.directory, last.seq) is None
+    assert stands_somewhere(log.directory, last.hash.hex())
+    assert not stands_somewhere(log.directory, "0" * 64)
 
 
 def test_a_file_that_is_no_segment_has_no_hashes_and_one_that_is_gone_is_told(log: SmallLog) -> None:
