@@ -40,13 +40,17 @@ def ask(
 
     `ending` prints an envelope in another way, and gives the exit code.
     """
+
+    def shown(answer: "Answer") -> int:
+        return show(answer, as_json=as_json) if ending is None or as_json else ending(answer)
+
     with AgentClient(Places(os.environ), one_shot=True) as client:
         try:
             answer = _patiently(client, question) if changes else question(client)
         except NotRunning as fault:
-            return show(endings.not_running(str(fault), request_id=request_id), as_json=as_json)
+            return shown(endings.not_running(str(fault), request_id=request_id))
         except Broken as fault:
-            return show(_broken(fault, again, request_id, changes=changes), as_json=as_json)
+            return shown(_broken(fault, again, request_id, changes=changes))
         if ending is not None and not as_json:
             return ending(answer)
         if text is None or "category" in answer:

@@ -50,10 +50,11 @@ class Trusting:
 
     @contextmanager
     def provisionally(self, host: SshHost, key: HostKeySeen) -> Iterator[None]:
-        before = self.known(host)
-        self.keys[host.name] = (*before, key.public)
+        self.keys[host.name] = (*self.known(host), key.public)
         yield
-        self.keys[host.name] = before
+        kept = [*self.known(host)]
+        kept.remove(key.public)  # once: what was remembered meanwhile stays
+        self.keys[host.name] = tuple(kept)
 
     def store_of(self, host: SshHost) -> StoreSeen | None:
         return self.stores.get(host.name)

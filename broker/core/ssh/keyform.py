@@ -31,7 +31,12 @@ MAX_CERTIFICATE_BYTES = 8192
 MIN_RSA_BITS = 2048
 MIN_OVERLAP = 16  # characters of a line that have to belong to a private part for the line to be one
 _CURVES = frozenset({"secp256r1", "secp384r1", "secp521r1"})
-_LINES = {PrivateFormat.OpenSSH: 70, PrivateFormat.TraditionalOpenSSL: 64, PrivateFormat.PKCS8: 64}
+_LINES = (
+    (PrivateFormat.OpenSSH, 70),  # as ssh-keygen breaks them
+    (PrivateFormat.OpenSSH, 64),  # as others do
+    (PrivateFormat.TraditionalOpenSSL, 64),
+    (PrivateFormat.PKCS8, 64),
+)
 _OPENSSH = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 PrivateKey = Ed25519PrivateKey | RSAPrivateKey | EllipticCurvePrivateKey
 
@@ -54,7 +59,7 @@ def private_parts(secret: SshKeySecret) -> tuple[Secret, ...]:
     """Numbers and lines of a key file that nobody is given: what a host says of its own copy is cut by these."""
     key = _read(secret.private_key, None)
     parts = tuple(_numbers(key))
-    lines = dict.fromkeys(line for form in _LINES for line in _private_lines(key, form, parts))
+    lines = dict.fromkeys(line for form, length in _LINES for line in _private_lines(key, form, length, parts))
     return tuple(Secret(value) for value in (*parts, *lines))
 
 
@@ -129,13 +134,13 @@ def _numbers(key: PrivateKey) -> Iterator[bytes]:
             yield key.private_numbers().private_value.to_bytes((key.curve.key_size + 7) // 8)
 
 
-def _private_lines(key: PrivateKey, form: PrivateFormat, parts: tuple[bytes, ...]) -> Iterator[bytes]:
+def _private_lines(key: PrivateKey, form: PrivateFormat, length: int, parts: tuple[bytes, ...]) -> Iterator[bytes]:
     """The lines of a key file that hold enough of a private part; the others are alike for all keys, or public."""
     if form is PrivateFormat.TraditionalOpenSSL and isinstance(key, Ed25519PrivateKey):
         return
     lines = key.private_bytes(Encoding.PEM, form, NoEncryption()).split(b"\n")
     body = b"".join(line for line in lines if not line.startswith(b"-----"))
-    content, length = base64.b64decode(body), _LINES[form]
+    content = base64.b64decode(body)
     for part in parts:
         at = content.find(part)
         begin, end = at * 4 // 3, (at + len(part)) * 4 // 3
