@@ -5,6 +5,7 @@ or the query are strings from here on, so that `7` and `"7"` are one change and 
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote, unquote_plus
 
@@ -37,10 +38,19 @@ def arguments_of(operation: Operation, template: Template, given: JsonObject) ->
     for name, value in given.items():
         if name not in template.arguments and name not in operation.query:
             arguments[name] = _json_value(name if name in known else "a body value", value)
+    for name, words in operation.refused_words.items():
+        if _holds_word(arguments.get(name), words):
+            raise ArgumentError(f"{name} holds a word that this operation does not take: {' or '.join(words)}")
     for name in operation.change_key or ():
         if holds_fraction(arguments.get(name)):
             raise ArgumentError(f"{name} tells this change from others and can't hold a fraction")
     return arguments
+
+
+def _holds_word(value: JsonValue, words: Iterable[str]) -> bool:
+    """Anywhere, whatever its case, and whatever it is part of a comment or a text of."""
+    found = {word.lower() for word in re.findall(r"\w+", text_of(value))} if value is not None else set()
+    return any(word.lower() in found for word in words)
 
 
 def query_of(operation: Operation, arguments: JsonObject) -> str:

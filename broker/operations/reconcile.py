@@ -41,7 +41,7 @@ GATES = frozenset(
         Category.APPROVAL_PENDING,
     }
 )
-_ARGUMENT = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+_ARGUMENT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

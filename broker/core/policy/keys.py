@@ -44,7 +44,7 @@ SHARED = frozenset(
     }
 )  # may stand in [services.X.defaults] as well  # fmt: skip
 OPERATION = SHARED | {"request", "effect", "destructive", "title", "targets", "change_key", "reconcile", "mcp"}
-REQUEST = frozenset({"method", "path", "query", "body", "required", "media", "fixed_query", "headers"})
+REQUEST = frozenset({"method", "path", "query", "body", "required", "media", "fixed_query", "headers", "refused_words"})
 SUCCESS = frozenset({"statuses", "when", "examples"})
 RESPONSE = frozenset({"media", "headers", "schema", "body", "end_marker", "lenient_media"})
 IDENTITY = frozenset({"path", "type", "must_equal", "fallback"})

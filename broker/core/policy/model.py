@@ -140,7 +140,8 @@ class Operation:
 
     `query` and `body` name the arguments that may travel there; `body = None` means that the operation takes none.
     `fixed_query` and `fixed_headers` are sent with every request of the operation, and tell it from others whose
-    method and path are the same.
+    method and path are the same. `refused_words` are words that an argument may not hold anywhere: a GraphQL document
+    of a read has no `mutation` in it.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Operation:
     body_raw: bool = False  # the body is bytes of `body_media`, and no argument of it has a name
     body_media: str = "application/json"  # or application/x-www-form-urlencoded; of a raw body any
     required: tuple[str, ...] = ()  # of query and body; arguments of the path always are
+    refused_words: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     fixed_query: tuple[tuple[str, str], ...] = ()
     fixed_headers: tuple[tuple[str, str], ...] = ()
     destructive: bool = False

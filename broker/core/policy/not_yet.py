@@ -3,12 +3,11 @@
 Whoever builds one of these takes its line out, and nothing else has to be changed to let it in.
 """
 
-from broker.core.policy.keys import COMPLETENESS, OPERATION, OPERATION_LIMITS, RECONCILE, RULE
+from broker.core.policy.keys import COMPLETENESS, OPERATION, RECONCILE, RULE
 
 KEYS: dict[frozenset[str], frozenset[str]] = {
-    RULE: frozenset({"evidence", "precheck", "hours"}),
+    RULE: frozenset({"hours"}),
     OPERATION: frozenset({"mcp"}),
-    OPERATION_LIMITS: frozenset({"max_pages", "max_items"}),
     COMPLETENESS: frozenset({"over_ask"}),
     RECONCILE: frozenset({"decides"}),
 }

@@ -13,7 +13,7 @@ from broker.core.request_headers import HeaderError, checked_headers
 
 JSON_BODY = "application/json"
 STAND_IN: Mapping[str, object] = MappingProxyType({"method": "GET", "path": "/"})
-ARGUMENT = r"[A-Za-z$][A-Za-z0-9_\[\]$.-]{0,63}"
+ARGUMENT = r"[A-Za-z_$][A-Za-z0-9_\[\]$.-]{0,63}"
 _ANY = r"(?s).*"  # looked at by a parser of its own
 _MEDIA = r"[a-z0-9!#$&^_.+-]{1,100}/[a-z0-9!#$&^_.+-]{1,100}"
 _MAX_FIXED = 500
@@ -35,6 +35,7 @@ def request_of(table: Table, operation: Operation) -> Operation:
         method=table.choice("method", METHODS),
         path=table.text("path", pattern=_ANY),
         required=known_names(table, "required", (*query, *(operation.body or ())), free=operation.body_free),
+        refused_words=_refused_words(table, names),
         fixed_query=fixed_query,
         fixed_headers=_fixed_headers(table),
     )
@@ -119,6 +120,17 @@ def _media(table: Table, operation: Operation) -> str:
     return table.text(
         "media", pattern=r"[a-z0-9.+-]+/[a-z0-9.+-]*json[a-z0-9.-]*", expected="json, form, or a JSON type"
     )
+
+
+def _refused_words(table: Table, names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    below = table.table("refused_words", frozenset())
+    found: dict[str, tuple[str, ...]] = {}
+    for name in () if below is None else below.values:
+        if name not in names:
+            table.fault("refused_words", f'the operation has no argument "{name}"', ", ".join(names) or "no name")
+        elif below is not None:
+            found[name] = below.texts(name, pattern=r"\w{1,64}", expected="words")
+    return MappingProxyType(found)
 
 
 def _fixed(table: Table, key: str) -> tuple[tuple[str, str], ...]:

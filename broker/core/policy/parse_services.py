@@ -22,7 +22,7 @@ from broker.core.urls import CanonicalUrl, UrlError, canonical_url, is_loopback
 
 ANY = r"(?s).*"  # looked at by a parser of its own
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_FILLED = re.compile(r"[a-z_][a-z0-9_]*")
+_FILLED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KINDS = ("http", "ssh")
 _STAND_IN_URL = "https://stand-in.invalid/"
 

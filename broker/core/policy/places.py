@@ -36,16 +36,21 @@ def at(view: JsonValue, path: str) -> JsonValue:
 def rows_at(view: JsonValue, path: str) -> tuple[JsonValue, ...] | None:
     """The members of the list, or lists, at a place; None where there is no list.
 
-    XML has no lists: an element that stands alone is a list of one, and one that is not there of none.
+    A place that ends in `*` is one of members already. XML has no lists: an element that stands alone is a list of
+    one, and one that is not there of none.
     """
     found: list[JsonValue] = [view]
     steps = steps_of(path)
     for step in steps:
+        if step == "*" and not all(isinstance(value, list | dict) for value in found):
+            return None
         found = [member for value in found for member in (_members(value) if step == "*" else [_below(value, step)])]
         if len(found) > MAX_ROWS:
             return None
     if steps[:1] == ("xml",):
         return None if at(view, "xml") is None else _elements(found)
+    if steps[-1:] == ("*",):
+        return tuple(found)
     if not all(isinstance(value, list) for value in found):
         return None
     return tuple(row for value in found if isinstance(value, list) for row in value)
@@ -61,9 +66,7 @@ def _below(value: JsonValue, step: str) -> JsonValue:
 
 
 def _members(value: JsonValue) -> list[JsonValue]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return list(value) if isinstance(value, list) else []
+    return list(value.values()) if isinstance(value, Mapping) else list(value) if isinstance(value, list) else []
 
 
 def _elements(found: list[JsonValue]) -> tuple[JsonValue, ...]:
