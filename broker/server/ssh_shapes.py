@@ -6,6 +6,7 @@ from broker.contract.wire import JsonObject
 from broker.core.asks import Asked
 from broker.core.ssh.frozen import SshDeadlines
 from broker.core.ssh.resolve import PutAsk, SshAsk
+from broker.server.collect_routes import collect_ask
 from broker.server.shapes import decoded, http_ask, text_or_none
 
 
@@ -45,6 +46,8 @@ def get_ask(document: JsonObject, *, framed: bool = False) -> SshAsk:
 def asked(action: str, document: JsonObject) -> Asked:
     """The document of any action. Raises ShapeError."""
     match action:
+        case "collect":
+            return collect_ask(document)
         case "ssh":
             return ssh_ask(document)
         case "ssh_put":
