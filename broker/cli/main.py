@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 AGENT_VERBS = {
     "http": ("http", "perform a request: METHOD SERVICE PATH, or METHOD URL"),
     "call": ("http", "perform a declared operation: SERVICE.OPERATION key=value..."),
+    "collect": ("collect", "walk a declared list to its end: SERVICE.OPERATION key=value..."),
     "ssh": ("ssh", "run a command: HOST -- COMMAND...; or put, get a file"),
     "explain": ("http", "what would become of a request; nothing is sent"),
     "services": ("services", "what this agent may ask for"),
