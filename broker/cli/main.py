@@ -129,11 +129,11 @@ def _told(arguments: list[str], message: str, code: str, exit_code: int) -> int:
 
     if _wants_json(arguments):
         from broker.client.endings import misspelled  # noqa: PLC0415 - likewise
-        from broker.contract.wire import dump  # noqa: PLC0415 - likewise
+        from broker.contract.wire import dump_names  # noqa: PLC0415 - likewise
 
         noun = arguments[0]
         value = misspelled(message) if noun in AGENT_VERBS and exit_code == USAGE else None
-        print(dump(value or {"error": {"code": code, "message": message}}).decode())
+        print(dump_names(value or {"error": {"code": code, "message": message}}).decode())
     sys.stdout.flush()  # what led to it is read first
     print(f"doorward: {visible(message, multiline=True)}", file=sys.stderr)
     return exit_code

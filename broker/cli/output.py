@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from broker.contract.neutralise import cells, visible, visible_json
-from broker.contract.wire import JsonObject, JsonValue, dump
+from broker.contract.wire import JsonObject, JsonValue, dump_names
 
 
 def show(value: JsonValue, lines: Sequence[str], *, as_json: bool) -> None:
     """Print the lines, or with --json the value. The lines are neutralised by whoever made them."""
-    print(visible_json(dump(_spelled(value)).decode()) if as_json else "\n".join(lines))
+    print(visible_json(dump_names(value).decode()) if as_json else "\n".join(lines))
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> list[str]:
@@ -36,19 +36,6 @@ def parts(value: JsonObject, name: str) -> list[JsonObject]:
 def number(value: JsonObject, name: str) -> int:
     found = value.get(name)
     return found if isinstance(found, int) else 0
-
-
-def _spelled(value: JsonValue) -> JsonValue:
-    """With the octets of file names that are not UTF-8 spelled out: JSON has no way to hold them."""
-    match value:
-        case str():
-            return value.encode("utf-8", "backslashreplace").decode()
-        case Mapping():
-            return {name: _spelled(item) for name, item in value.items()}
-        case list():
-            return [_spelled(item) for item in value]
-        case _:
-            return value
 
 
 def _cell(value: JsonValue) -> str:

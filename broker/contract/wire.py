@@ -181,3 +181,21 @@ def dump(value: JsonValue) -> bytes:
         raise
     except ValueError:
         raise WireError("NaN and infinities are not JSON") from None
+
+
+def dump_names(value: JsonValue) -> bytes:
+    """The same for what may name files: octets in their names that are not UTF-8 are spelled out. Raises WireError."""
+    try:
+        return dump(value)
+    except WireError:
+        return dump(_spelled(value))
+
+
+def _spelled(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {name: _spelled(item) for name, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_spelled(item) for item in value]
+    return value

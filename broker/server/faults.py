@@ -9,7 +9,7 @@ from aiohttp import web
 
 from broker.contract.reasons import Category
 from broker.contract.result import GateReport
-from broker.contract.wire import JsonObject, JsonValue, dump
+from broker.contract.wire import JsonObject, JsonValue, dump, dump_names
 from broker.core import refusals, reply
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame
@@ -55,7 +55,7 @@ class ControlError(Exception):
 
 
 def json_answer(value: JsonValue, *, status: int = 200) -> web.Response:
-    return web.Response(body=dump(value), status=status, content_type="application/json")
+    return web.Response(body=dump_names(value), status=status, content_type="application/json")
 
 
 def envelope_status(envelope: JsonObject) -> int:

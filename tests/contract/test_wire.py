@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.contract.wire import MAX_BYTES, JsonValue, WireError, canonical, digest, dump, parse_json, parse_object
+from broker.contract.wire import (
+    MAX_BYTES,
+    JsonValue,
+    WireError,
+    canonical,
+    digest,
+    dump,
+    dump_names,
+    parse_json,
+    parse_object,
+)
 
 plain_text = st.text(st.characters(exclude_categories=["Cs"]))
 documents = st.recursive(
@@ -214,3 +224,11 @@ def test_a_hostile_document_is_refused_in_no_time_that_others_would_notice(unit:
         took.append(time.thread_time() - began)
 
     assert min(took) < 0.05
+
+
+def test_names_of_files_that_are_no_utf8_are_spelled_out_and_nothing_else_is_changed() -> None:
+    name = b"/a/\xff\n".decode("utf-8", "surrogateescape")
+    assert {"\u65e5": [{"n": "/a/\\udcff\n"}, 1, None]} == parse_json(dump_names({"\u65e5": [{"n": name}, 1, None]}))
+    assert dump({"a": "b"}) == dump_names({"a": "b"})
+    with pytest.raises(WireError):
+        dump_names([float("nan"), name])

@@ -275,15 +275,17 @@ def test_somebody_elses_log_dropped_in_is_kept_and_gone_on_behind(house: House, 
     house.start().human.unlock()
 
 
-def test_a_stranger_in_the_logs_directory_keeps_the_vault_locked_with_words(house: House) -> None:
-    (house.places.audit / "note.txt").write_text("x")
+@pytest.mark.parametrize("prefix", [b"", b"\xff\xfe", b"\x1b[2J\n"], ids=["plain", "no UTF-8", "a terminal's"])
+def test_a_stranger_in_the_logs_directory_keeps_the_vault_locked_with_words(house: House, prefix: bytes) -> None:
+    stranger = house.places.audit / os.fsdecode(prefix + b"note.txt")
+    stranger.write_text("x")
     house.start()
     until(lambda: house.human.client.status()["warnings"])
     assert "locked" == status(house)["vault"]["state"]
     assert "note.txt" in refused_unlock(house)
     assert "locked" == status(house)["vault"]["state"]
     house.stop()
-    (house.places.audit / "note.txt").unlink()
+    stranger.unlink()
     house.start().human.unlock()
     works(house)
 
