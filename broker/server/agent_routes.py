@@ -30,7 +30,7 @@ from broker.server.peer import PeerError
 from broker.server.reach import by_service
 from broker.server.runs import Overloaded, Run, RunTable, Stopping
 from broker.server.sessions import SessionRegistry
-from broker.server.shapes import ShapeError, UnreadableError, read_body, text_or_none
+from broker.server.shapes import ShapeError, UnreadableError, read_body, text_or_none, texts
 from broker.server.ssh_routes import SshApi
 from broker.server.ssh_shapes import asked
 from broker.steps import Received
@@ -174,6 +174,7 @@ class AgentApi:
             request_id=text_or_none(document, "request_id"),
             says=text_or_none(document, "reason"),
             frames=incoming.frames,
+            evidence=texts(document, "evidence"),
         )
         run = self._start(correlation_id, caller, lambda: self._engine.perform(received), weight=incoming.weight)
         return run, wait_s

@@ -108,6 +108,12 @@ def _path(parts: list[str | int]) -> str:
     return visible("/".join(str(part) for part in parts), limit=120) or "(document)"
 
 
+def texts(document: JsonObject, name: str) -> tuple[str, ...]:
+    """A list of texts whose shape was checked; empty where there is none."""
+    value = document.get(name)
+    return tuple(str(one) for one in value) if isinstance(value, list | tuple) else ()
+
+
 def text_or_none(document: JsonObject, name: str) -> str | None:
     value = document.get(name)
     return value if isinstance(value, str) else None

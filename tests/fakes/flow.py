@@ -42,7 +42,7 @@ _ENDINGS = {"remote.answered", "deadline.expired", "transport.failed"}
 _ORDER = re.compile(
     r"action\.requested "
     r"(?:policy\.decided "
-    r"(?:approval\.requested approval\.decided )?"
+    r"(?:approval\.requested approval\.decided )*"  # again after a human chose to collect
     r"(?:(?:dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) )*"
     r"dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) (?:evidence\.recorded )?)?"
     r")?action\.result "

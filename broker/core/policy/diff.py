@@ -12,9 +12,11 @@ from broker.contract.wire import JsonValue
 from broker.core.effects import effect_word
 from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS, decide
+from broker.core.policy.match import Facts
 from broker.core.policy.model import Allow, Ask, Limits, Operation, Policy, Service
 from broker.core.policy.overview import relevant
 from broker.core.policy.place import Place
+from broker.core.policy.requirements import wanted
 from broker.core.policy.subjects import Subject, Way, sample_ways, shown, subjects_of
 from broker.core.ssh.model import SshOperation
 
@@ -53,10 +55,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stance:
-    """How strictly a request is met: bigger members are stricter."""
+    """How strictly a request is met: bigger members are stricter, and so are more needs."""
 
     strictness: int
     tightness: tuple[int, ...]
+    needs: frozenset[str] = frozenset()  # what has to be proven, or is looked at just before
     word: str
     place: Place | None
 
@@ -113,7 +116,7 @@ def _compared(old: Policy, new: Policy, agent: str, subject: Subject) -> Iterato
     told: set[tuple[str, str]] = set()
     for position, way in enumerate(sample_ways(subject, (*sides[0].policy.rules, *sides[1].policy.rules))):
         was, becomes = (_stance(side, way) for side in sides)
-        same = (was.strictness, was.tightness) == (becomes.strictness, becomes.tightness)
+        same = (was.strictness, was.tightness, was.needs) == (becomes.strictness, becomes.tightness, becomes.needs)
         if same or (was.word, becomes.word) in told:
             continue
         told.add((was.word, becomes.word))
@@ -145,6 +148,8 @@ def _side(policy: Policy, agent: str, subject: Subject) -> _Side:
 
 
 def _is_looser(one: _Stance, other: _Stance) -> bool:
+    if other.needs - one.needs and one.strictness < STRICTNESS[ApprovalRule.DENY]:
+        return True
     if one.strictness != other.strictness:
         return one.strictness < other.strictness
     return any(a < b for a, b in zip(one.tightness, other.tightness, strict=True))
@@ -153,10 +158,14 @@ def _is_looser(one: _Stance, other: _Stance) -> bool:
 def _stance(side: _Side, way: Way) -> _Stance:
     if side.own is None:
         return _denied(None)
-    decision = decide(side.policy, side.own.facts(side.agent, way), side.own.service, is_open=True)
+    facts = side.own.facts(side.agent, way)
+    decision = decide(side.policy, facts, side.own.service, is_open=True)
+    needs = _needs(side.policy, facts)
+    proven = ", with proof" if needs else ""
     place = next((rule.place for rule in side.policy.rules if rule.id in decision.rules), None)
     if isinstance(decision, Allow):
-        return _Stance(strictness=0, tightness=_NO_GRANT, word=_WORDS[ApprovalRule.NONE], place=place)
+        word = f"{_WORDS[ApprovalRule.NONE]}{proven}"
+        return _Stance(strictness=0, tightness=_NO_GRANT, needs=needs, word=word, place=place)
     if not isinstance(decision, Ask):
         return _denied(place)
     rule = decision.rule
@@ -165,7 +174,20 @@ def _stance(side: _Side, way: Way) -> _Stance:
         grant = (-rule.max_uses, -rule.max_age_s, -_SCOPES.index(rule.per))
         word = f"session {rule.max_uses}, {rule.max_age_s} s, per {rule.per}"
     card = (rule.arming_ms, -rule.expires_s, int(rule.in_doubt == "refuse"))
-    return _Stance(strictness=STRICTNESS[rule.approval], tightness=(*grant, *card), word=word, place=rule.place)
+    return _Stance(
+        strictness=STRICTNESS[rule.approval],
+        tightness=(*grant, *card),
+        needs=needs,
+        word=f"{word}{proven}",
+        place=rule.place,
+    )
+
+
+def _needs(policy: Policy, facts: Facts) -> frozenset[str]:
+    """What has to be known, spelled so that any change of it shows: one that can't be ordered counts as less."""
+    found = wanted(policy, facts)
+    evidence = (f"{need} {sorted(need.args.items())}" for _, need in found.evidence)
+    return frozenset((*evidence, *(f"{look} {sorted(look.args.items())}" for _, look in found.prechecks)))
 
 
 def _denied(place: Place | None) -> _Stance:

@@ -80,8 +80,18 @@ def check_reads(table: Table, rule: Rule, reached: Iterable[Service]) -> None:
         problem = None if services else "the rule reaches no service over HTTP"
         for service in services:
             problem = problem or _problem(service, name, args)
+            if block == "evidence" and rule.evidence is not None:
+                problem = problem or _uncounted(service, name, rule.evidence.id)
         if problem is not None:
             table.fault_at((*table.path, block, key), problem, "a declared read, with the arguments that it needs")
+
+
+def _uncounted(service: Service, name: str, place: str) -> str | None:
+    """What is leaned on has to be a list whose rows' ids stand where the rule looks for them."""
+    declared = service.operations[name].completeness
+    if declared is None or declared.items is None or declared.id is None:
+        return f"{service.name}.{name} does not declare completeness with items and id"
+    return None if declared.id == place else f"the id of {service.name}.{name}'s rows is declared as {declared.id}"
 
 
 def _problem(service: Service, name: str, args: Mapping[str, JsonValue]) -> str | None:

@@ -9,7 +9,7 @@ from broker.contract.reasons import ApprovalRule
 from broker.core.channels import Frozen
 from broker.core.identity import Caller
 from broker.core.policy.declarations import EvidenceNeed, Precheck
-from broker.core.policy.match import facts_of, first_mismatch
+from broker.core.policy.match import Facts, facts_of, first_mismatch
 from broker.core.policy.model import Policy, Rule
 
 
@@ -23,17 +23,17 @@ class Requirements:
 
 def requirements(policy: Policy, caller: Caller, frozen: Frozen) -> Requirements:
     """What is wanted for this request. What can't be met on its channel is wanted all the same."""
-    facts = facts_of(caller.agent, frozen)
-    matching = sorted(
-        (
-            rule
-            for rule in policy.rules
-            if rule.approval is not ApprovalRule.DENY
-            and (rule.evidence is not None or rule.precheck is not None)
-            and first_mismatch(rule, facts) is None
-        ),
-        key=lambda rule: rule.id,
-    )
+    return wanted(policy, facts_of(caller.agent, frozen))
+
+
+def wanted(policy: Policy, facts: Facts) -> Requirements:
+    """The same for facts."""
+    asking = [
+        rule
+        for rule in policy.rules
+        if rule.approval is not ApprovalRule.DENY and (rule.evidence is not None or rule.precheck is not None)
+    ]
+    matching = sorted((rule for rule in asking if first_mismatch(rule, facts) is None), key=lambda rule: rule.id)
     return Requirements(
         evidence=tuple((rule, rule.evidence) for rule in matching if rule.evidence is not None),
         prechecks=tuple((rule, rule.precheck) for rule in matching if rule.precheck is not None),

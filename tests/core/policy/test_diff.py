@@ -57,6 +57,36 @@ def test_a_loosened_rule_is_told_before_a_tightened_one_with_its_place() -> None
     } == changes[0].to_json()
 
 
+LISTED = 'query = ["state", "tag", "page"] }\n'
+COUNTED = SHOP.replace(LISTED, f'{LISTED}completeness = {{ items = "json", id = "id" }}\n', 1)
+CANCEL = 'operations = ["orders.cancel"]\n'
+PROVEN = 'evidence = { from = "orders.list", claim = "present", covers = "{order_id}", id = "id" }\n'
+LOOKED = 'precheck = { operation = "orders.get", args = { order_id = "{order_id}" }, expect = "json.open==`true`" }\n'
+
+
+@pytest.mark.parametrize("need", [PROVEN, LOOKED])
+def test_a_need_that_is_dropped_or_changed_is_a_loosening_and_a_new_one_a_tightening(need: str) -> None:
+    bare = policy_of(COUNTED, rule("a", "per_call", CANCEL))
+    held = policy_of(COUNTED, rule("a", "per_call", CANCEL + need))
+    other = need.replace('"id"', '"id", max_age_s = 60').replace("true", "false")
+    changed = policy_of(COUNTED, rule("a", "per_call", CANCEL + other))
+    subject = "any DELETE shop orders.cancel"
+
+    assert [("loosens", subject, "ask each, with proof", "ask each")] == told(held, bare)
+    assert [("tightens", subject, "ask each", "ask each, with proof")] == told(bare, held)
+    assert ["loosens"] == [change[0] for change in told(held, changed)]
+
+
+def test_asking_more_often_does_not_make_up_for_proof_that_is_dropped() -> None:
+    held = policy_of(COUNTED, rule("a", "none", CANCEL + PROVEN))
+    bare = policy_of(COUNTED, rule("a", "per_call", CANCEL))
+    shut = policy_of(COUNTED, rule("a", "deny", CANCEL))
+
+    assert ["loosens"] == [change[0] for change in told(held, bare)]
+    assert ["tightens"] == [change[0] for change in told(held, shut)]
+    assert [("tightens", "any DELETE shop orders.cancel", "no asking, with proof", "denied")] == told(held, shut)
+
+
 def test_a_change_for_one_agent_names_it() -> None:
     old = policy(rule("a", "per_call", 'operations = ["orders.cancel"]'))
     new = policy(

@@ -103,7 +103,6 @@ def test_agents_and_limits_are_read_whole() -> None:
         ("[[rules]]\n", "p0.toml:2: rules[0].id: missing, expected a string"),
         ('[[rules]]\nid = "A b"\napproval = "none"', "p0.toml:3: rules[0].id: malformed, expected lower-case"),
         ('[[rules]]\nid = "a"\napproval = "ask"', "p0.toml:4: rules[0].approval: not one of the values"),
-        (RULE_TEXT + 'evidence = { from = "x" }', "rules[0].evidence: not supported by this version; leave it out"),
         (RULE_TEXT + 'hours = "9-17"', "rules[0].hours: not supported by this version"),
         (RULE_TEXT + 'approvl = "none"', "p0.toml:5: rules[0].approvl: unknown key, expected approval"),
         (RULE_TEXT + 'agents = ["nobody"]', '.agents: there is no "nobody", expected a program named in [agents]'),
