@@ -173,7 +173,7 @@ def test_a_command_that_outlives_the_daemon_is_found_running_and_then_with_its_e
 
 def _marked(at: SshHouse) -> bool:
     ops = at.here(".doorward") / "ops"
-    return ops.exists() and any(ops.iterdir())
+    return ops.exists() and any(path.read_bytes().startswith(b"start ") for path in ops.iterdir())
 
 
 def reconcile_by_human(at: SshHouse, correlation_id: str) -> dict[str, Any]:
