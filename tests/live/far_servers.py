@@ -1,5 +1,8 @@
 """Servers that nobody here wrote, each as a process of its own until the end of the block."""
 
+import base64
+import hashlib
+import json
 import os
 import shutil
 import signal
@@ -83,20 +86,18 @@ def nginx(home: Path, servers: str) -> Iterator[None]:
 
 
 @contextmanager
-def prometheus(home: Path) -> Iterator[str]:
-    """A Prometheus that scrapes itself; its origin."""
+def prometheus(home: Path, *, users: Mapping[str, str]) -> Iterator[str]:
+    """A Prometheus for these users (names to bcrypt hashes) alone; its origin."""
     home.mkdir(mode=0o700)
     port = free_port()
-    (home / "prometheus.yml").write_text(
-        "global: {scrape_interval: 1s}\nscrape_configs:\n"
-        f"  - job_name: itself\n    static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n",
-        encoding="utf-8",
-    )
+    (home / "prometheus.yml").write_text("global: {scrape_interval: 10s}\n", encoding="utf-8")
+    (home / "web.yml").write_text(json.dumps({"basic_auth_users": dict(users)}), encoding="utf-8")
     command = [
         program("prometheus"),
         f"--config.file={home}/prometheus.yml",
         f"--storage.tsdb.path={home}/data",
         f"--web.listen-address=127.0.0.1:{port}",
+        f"--web.config.file={home}/web.yml",
     ]
     with started(command, port=port, home=home):
         yield f"http://127.0.0.1:{port}"
@@ -128,6 +129,41 @@ def moto(home: Path) -> Iterator[str]:
     environ = {"INITIAL_NO_AUTH_ACTION_COUNT": "4", "AWS_DEFAULT_REGION": "eu-west-3"}
     with started(command, port=port, home=home, environ=environ):
         yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def git(home: Path, repositories: Path, made: Path, *, user: str, password: str) -> Iterator[str]:
+    """Git's own HTTP backend behind nginx, over TLS, for who knows the password; its origin."""
+    home.mkdir(mode=0o700)
+    digest = base64.b64encode(hashlib.sha1(password.encode(), usedforsecurity=False).digest()).decode()
+    (home / "users").write_text(f"{user}:{{SHA}}{digest}\n", encoding="utf-8")
+    exec_path = subprocess.run([program("git"), "--exec-path"], check=True, capture_output=True, text=True)
+    port, socket_path = free_port(), home / "fcgi.sock"
+    block = f"""server {{
+        listen 127.0.0.1:{port} ssl;
+        ssl_certificate {made}/server.pem; ssl_certificate_key {made}/server.key;
+        auth_basic "git"; auth_basic_user_file {home}/users; client_max_body_size 64m;
+        location / {{
+            fastcgi_pass unix:{socket_path};
+            fastcgi_param SCRIPT_FILENAME {exec_path.stdout.strip()}/git-http-backend;
+            fastcgi_param GIT_PROJECT_ROOT {repositories};
+            fastcgi_param GIT_HTTP_EXPORT_ALL "";
+            fastcgi_param PATH_INFO $uri;
+            fastcgi_param QUERY_STRING $query_string;
+            fastcgi_param REQUEST_METHOD $request_method;
+            fastcgi_param CONTENT_TYPE $content_type;
+            fastcgi_param CONTENT_LENGTH $content_length;
+            fastcgi_param REMOTE_USER $remote_user;
+        }}
+    }}"""
+    command = [program("fcgiwrap"), "-s", f"unix:{socket_path}"]
+    environ = {**os.environ, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL) as wrapper:
+        try:
+            with nginx(home, block):
+                yield f"https://localhost:{port}"
+        finally:
+            wrapper.terminate()
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes], home: Path) -> None:
