@@ -19,6 +19,7 @@ REASONS = (
 REASON_LIMIT = 200
 WORD_LIMIT = 24
 TYPING_S = 0.010  # characters closer together were not typed by a hand
+WAYS = {"c": "collect", "l": "limit"}
 TOO_QUICK = "too quick: again"
 
 
@@ -48,6 +49,7 @@ class Approve:
 
     scope: str  # once | session
     confirm: str | None
+    choice: str | None = None  # collect | limit: another way than a yes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Terms:
 
     typed_word: str | None
     session_offered: bool
+    choices: tuple[str, ...] = ()  # other ways than a yes or a no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,7 @@ class Answering:
     arming: Arming = field(default_factory=Arming)
     _lone: LoneKey = field(default_factory=LoneKey)
     _scope: str = "once"
+    _choice: str | None = None  # of the key that is held back
     _asked_s: float = 0.0
 
     def begin(self, terms: Terms, arming_s: float) -> None:
@@ -95,7 +99,7 @@ class Answering:
         self.leave()
 
     def leave(self) -> None:
-        self.mode, self.text, self.note = Mode.LOOKING, "", ""
+        self.mode, self.text, self.note, self._choice = Mode.LOOKING, "", "", None
         self._lone.drop()
 
     def noticed(self, now_s: float) -> None:
@@ -143,7 +147,7 @@ class Answering:
         """The answer of a deciding key that has been alone long enough; None while there is none."""
         if not self._lone.alone(now_s):
             return None
-        mode, text, scope = self.mode, self.text, self._scope
+        mode, text, scope, choice = self.mode, self.text, self._scope, self._choice
         self.leave()
         if mode is Mode.DENYING:
             return None if barred.denying is not None else Deny(reason=_reason(text), end_session=False)
@@ -158,7 +162,7 @@ class Answering:
             case Mode.GRANTING:
                 return Approve(scope="session", confirm=None)
             case Mode.LOOKING:
-                return Approve(scope="once", confirm=None)
+                return Approve(scope="once", confirm=None, choice=choice)
 
     def _looking(self, key: Key, barred: Barred, now_s: float, *, quiet: bool) -> bool:
         match key.name:
@@ -166,11 +170,18 @@ class Answering:
                 self._open(Mode.DENYING, barred.denying, now_s)
             case "x":
                 self._open(Mode.ENDING, barred.denying, now_s)
+            case "c" | "l" if (way := WAYS[key.name]) in self.terms.choices:
+                if self._may(barred, now_s) and quiet:
+                    self._choice = way
+                    self._lone.hold(now_s)
+                else:
+                    self._again(now_s)
             case "a" if self._may(barred, now_s):
                 if self.terms.typed_word is not None:
                     self._scope = "once"
                     self._open(Mode.TYPING, None, now_s)
                 elif quiet:
+                    self._choice = None
                     self._lone.hold(now_s)
                 else:
                     self._again(now_s)

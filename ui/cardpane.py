@@ -11,6 +11,7 @@ from broker.client import card_words as words
 from broker.client.card import Card
 from broker.client.control import Served
 from broker.contract.neutralise import cells
+from ui import gap_answers
 from ui.answering import REASONS, Answering, Mode
 from ui.paper import (
     BAR,
@@ -200,7 +201,10 @@ def _covers(sight: Sight, paper: Paper, width: int) -> list[Row]:
 
 def _ways(served: Served, paper: Paper, width: int) -> list[Row]:
     card = served.card
-    ways = [("a", words.yes_once(card, joined_calls=served.joined)), ("s", words.yes_session(card))]
+    once = words.yes_once(card, joined_calls=served.joined)
+    ways = [("a", once), ("s", words.yes_session(card))]
+    if card.evidence.has_gap:
+        ways = gap_answers.ways(card, once, paper, width - 3)
     if card.doubts:
         ways.append(("d", "nothing is sent; the first attempt stays in doubt"))
     out: list[Row] = []
@@ -253,12 +257,16 @@ def _field(prompt: str, text: str, after: str, paper: Paper, width: int, *, most
 def _verb(sight: Sight) -> str:
     if sight.served is not None and sight.served.card.doubts:
         return "send again"
+    if sight.served is not None and sight.served.card.evidence.has_gap:
+        return "go on anyway"
     if sight.served is not None and sight.served.card.ssh is not None and sight.served.card.ssh.is_first_contact:
         return "trust it"
     return {"DELETE": "delete", "RUN": "run"}.get(sight.entry.effect, "approve")
 
 
 def _keys(sight: Sight, paper: Paper, width: int) -> Row:
+    if sight.served is not None and sight.served.card.evidence.has_gap:
+        return gap_answers.keys(sight.served.card, width)
     ends = " Deny + end session" if paper.width >= WIDE else " Deny + end"
     after: list[Span] = [Span("  "), Span("x", Role.KEY), Span(ends)]
     out: list[Span] = [Span("[d Deny]", Role.FOCUS)]

@@ -277,10 +277,10 @@ class ControlFeed:
         match task.answer:
             case Deny(reason=reason, end_session=end_session):
                 return client.deny(task.approval_id, reason=reason, end_session=end_session)
-            case Approve(scope=scope, confirm=confirm):
+            case Approve(scope=scope, confirm=confirm, choice=choice):
                 if task.served is None:
                     raise Broken("no card was drawn: nothing was signed")
-                return client.approve(task.served, self._held_key(), scope=scope, confirm=confirm)
+                return client.approve(task.served, self._held_key(), scope=scope, choice=choice, confirm=confirm)
 
     def _unlock(self, client: ControlClient, passphrase: Secret) -> None:
         """The key file is tried first: a wrong passphrase is known here, before the daemon is asked."""

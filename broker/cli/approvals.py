@@ -14,6 +14,8 @@ from broker.cli.faults import CliError
 from broker.cli.output import number, show, table, text
 from broker.cli.prompts import confirmed, word
 from broker.cli.reach import desk, places, running
+from broker.client import evidence_words
+from broker.client.card_evidence import COLLECT, LIMIT
 from broker.client.card_text import card_lines
 from broker.client.card_words import countdown, yes_once, yes_session
 from broker.client.control import ControlClient, Served
@@ -36,6 +38,8 @@ def run(noun: str, arguments: list[str]) -> int:
             return _show(options)
         case "approve":
             return _approve(options)
+        case "collect" | "limit":
+            return _choose(options)
         case _:
             return _deny(options)
 
@@ -50,11 +54,15 @@ def _verbs(noun: str) -> Verbs:
     yes = verbs.add("approve", "say yes to exactly what the card shows")
     yes.add_argument("--scope", choices=("once", "session"), default="once")
     yes.add_argument("--confirm", metavar="WORD", help="the word that the card asks for")
+    ways = (
+        verbs.add(COLLECT, "have what is missing read, then be asked again"),
+        verbs.add(LIMIT, "have it asked for the proven targets alone"),
+    )
     no = verbs.add("deny", "say no")
     no.add_argument("--end-session", action="store_true", help="and end the agent's session")
     for verb in (yes, no):
         verb.add_argument("--reason", metavar="TEXT", help="your words; a denial's are told to the agent")
-    for verb in (shown, yes, no):
+    for verb in (shown, yes, *ways, no):
         verb.add_argument("id", metavar="ID")
     return verbs
 
@@ -151,6 +159,31 @@ def _approve(options: Namespace) -> int:
     )
     show(answer, ["", f"{text(answer, 'state')}: {covers}"], as_json=options.json)
     return 0 if state == "approved" else 1
+
+
+def _choose(options: Namespace) -> int:
+    """Another way than a yes or a no, where the card offers it. It sends nothing of what was asked for."""
+    with desk(options, transient=False, session=True) as reached:
+        served = reached.control.approval(options.id)
+        shown_at = time.monotonic()
+        print("\n".join(_card(served)), file=sys.stderr if options.json else sys.stdout, flush=True)
+        covers = _offered(served, options.verb)
+        if not confirmed("Collect on?" if options.verb == COLLECT else "Limit it?", yes=options.yes):
+            raise CliError("not answered; the card still waits")
+        _wait_armed(served, shown_at)
+        answer = reached.control.approve(served, reached.key, choice=options.verb)
+    show(answer, ["", f"{text(answer, 'state')}: {covers}"], as_json=options.json)
+    return 0 if answer.get("state") == "superseded" else 1
+
+
+def _offered(served: Served, choice: str) -> str:
+    if served.state != "pending":
+        raise CliError(f"this card is {served.state}; it can no longer be answered", code="settled")
+    evidence = served.card.evidence
+    covers = evidence_words.collect(evidence) if choice == COLLECT else evidence_words.limit(evidence)
+    if covers is None:
+        raise CliError(f"this card offers no {choice}; see: doorward approvals show {served.id}")
+    return covers
 
 
 def _refuse_unanswerable(served: Served, options: Namespace) -> None:

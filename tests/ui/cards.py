@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.fakes.cards import NOW_MS, TAIL, delete_sample, sample
+from tests.fakes.cards import NOW_MS, TAIL, delete_sample, gap_sample, proven_evidence, sample
 
 MINUTE_MS = 60_000
 
@@ -21,6 +21,16 @@ def delete_release(left_s: int = 96) -> dict[str, Any]:
     raw["who"] |= {"calls": 15, "says": "remove the stale draft release"}
     raw["body"] = {"bytes": 0, "sha256": "e3b0c442" + TAIL, "media": None, "text": None, "cut": False}
     return expiring(raw, left_s, "ap_000000000002")
+
+
+def proven_delete(left_s: int = 96) -> dict[str, Any]:
+    """Mock-up 2: the deletion, with its evidence."""
+    return delete_release(left_s) | {"evidence": proven_evidence()}
+
+
+def delete_accounts(left_s: int = 72) -> dict[str, Any]:
+    """Mock-up 3: evidence that has a gap."""
+    return expiring(gap_sample(), left_s, "ap_000000000003")
 
 
 def codex_read(left_s: int = 48) -> dict[str, Any]:

@@ -221,3 +221,32 @@ def test_a_key_that_went_elsewhere_drops_the_held_one() -> None:
 
     assert hand.wait(1.0) is None
     assert not hand.answering.arming.ready(hand.now_s)
+
+
+GAP = Terms(typed_word="svc-build-7", session_offered=False, choices=("collect", "limit"))
+
+
+@pytest.mark.parametrize(("key", "choice"), [("c", "collect"), ("l", "limit")])
+def test_another_way_is_chosen_by_its_key_alone(key: str, choice: str) -> None:
+    assert Approve(scope="once", confirm=None, choice=choice) == Hand(GAP).press(key).wait(0.0)
+    assert Hand(GAP).press(key, every_s=0.1).press("j", every_s=0.0).wait(0.2) is None
+
+
+@pytest.mark.parametrize("key", ["c", "l"])
+def test_a_way_that_is_not_offered_not_armed_or_barred_is_no_answer(key: str) -> None:
+    assert Hand(GRAVE).press(key).wait(0.2) is None
+    assert Hand(GAP, armed=False).press(key).wait(0.2) is None
+    assert Hand(GAP).press(key, barred=Barred(approving="locked", denying=None)).wait(0.2) is None
+
+
+def test_a_way_that_was_dropped_is_not_taken_along_by_a_yes() -> None:
+    hand = Hand(Terms(typed_word=None, session_offered=False, choices=("collect",))).press("c", every_s=0.1)
+    hand.press("j", every_s=2.0).press("a")
+
+    assert Approve(scope="once", confirm=None) == hand.wait(0.0)
+
+
+def test_a_gap_is_approved_by_its_word_alone() -> None:
+    hand = Hand(GAP).press("a", *"svc-build-7", every_s=0.2)
+
+    assert Approve(scope="once", confirm="svc-build-7") == hand.press("enter").wait(0.2)

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.cards import NOW_MS, delete_sample, sample
-from tests.ui.cards import brief, calm_read, delete_release, expiring, queue_of_twelve, wide_write
+from tests.ui.cards import (
+    brief,
+    calm_read,
+    delete_accounts,
+    delete_release,
+    expiring,
+    proven_delete,
+    queue_of_twelve,
+    wide_write,
+)
 from tests.ui.scenes import READY, Scene
 from ui.messages import Lost, SessionsNews
 from ui.paper import Paper, Role, Span, row, text_of
@@ -74,6 +83,18 @@ def test_a_delete_with_its_word_half_typed() -> None:
     scene.clock.wall_ms = NOW_MS
 
     assert golden("02_delete_typed") == scene.rows()
+
+
+def test_a_delete_that_is_proven_and_looked_at_again() -> None:
+    scene = armed(Scene().connect((proven_delete(), 1), status=IN_DOUBT))
+
+    assert golden("02_delete_proven") == scene.rows()
+
+
+def test_a_delete_whose_evidence_has_a_gap() -> None:
+    scene = armed(Scene().connect((delete_accounts(), 1), (calm_read(100), 3)))
+
+    assert golden("03_evidence_gap") == scene.rows()
 
 
 def test_nothing_waits() -> None:

@@ -93,7 +93,10 @@ class Approvals:
         self._changed = differences(old, served) if old is not None and old.id == served.id else frozenset()
         self._served = served
         self._seen.clear()
-        terms = Terms(typed_word=served.card.typed_word, session_offered=served.card.yes.session.offered)
+        card = served.card
+        terms = Terms(
+            typed_word=card.typed_word, session_offered=card.yes.session.offered, choices=card.evidence.choices
+        )
         self.answering.begin(terms, served.arming_ms / 1000)
 
     def reopen(self, world: World) -> tuple[Effect, ...]:
