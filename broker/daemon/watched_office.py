@@ -46,6 +46,7 @@ class WatchedOffice(DaemonOffice):
         super().__init__(premises)
         self._transient: bool | None = None  # of a start that could not be recorded yet
         self._looked = asyncio.Event()  # the verification of the start has ended
+        self._looking = asyncio.Lock()  # one at a time
 
     async def announce(self, *, transient: bool) -> None:
         """The first records of this run: that it started, what it recovered, and what it found in doubt."""
@@ -97,9 +98,12 @@ class WatchedOffice(DaemonOffice):
     async def quarantine(self) -> JsonObject:
         """Why nothing runs, and what it would be to take it over."""
         await self._looked.wait()
-        found, reason = await self._found(), self._at.vault.quarantine_reason
-        if reason is None:
-            return {"state": self._at.custody.state.value, "reason": None}
+        async with self._looking:  # it may take an inspection, and anybody may ask
+            reason = self._at.vault.quarantine_reason
+            if reason is None:
+                return {"state": self._at.custody.state.value, "reason": None}
+            found = await self._found()
+            reason = self._at.vault.quarantine_reason or reason
         verdict = None if found is None else found.judged
         return {
             "state": self._at.custody.state.value,
