@@ -11,7 +11,7 @@ from broker.client.approver import read_key_file
 from broker.contract.statements import decision_bytes
 from broker.contract.wire import JsonValue, digest, dump, parse_json, parse_object
 from broker.vault import verify
-from tests.fakes.cards import NOW_MS, delete_sample, sample
+from tests.fakes.cards import NOW_MS, delete_sample, gap_sample, sample
 from tests.fakes.command_line import LOG_ID, NONCE, PASSPHRASE, CommandLine
 from tests.fakes.unix_daemon import Asked, UnixDaemon
 
@@ -252,6 +252,41 @@ def test_a_yes_that_came_too_late_is_exit_1(cli: CommandLine) -> None:
         code, _, err = cli.run("approvals", "approve", ID, "--yes", passphrase=PASSPHRASE)
 
     assert (1, "doorward: It expired.\n") == (code, err)
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ("collect", "superseded: reading on for up to 60 s; then this card comes again"),
+        ("limit", "superseded: a new card for the 2 proven targets; this one ends"),
+    ],
+)
+def test_another_way_is_signed_over_the_card_that_was_shown(cli: CommandLine, choice: str, told: str) -> None:
+    cli.make_key()
+    card = gap_sample(log_id=LOG_ID)
+    with cli.control_daemon() as daemon:
+        serve(daemon, card)
+        daemon.replies[DECISION] = (200, {"id": ID, "state": "superseded"})
+        code, out, _ = cli.run("approvals", choice, ID, "--yes", passphrase=PASSPHRASE)
+        body = daemon.bodies(DECISION)[0]
+
+    assert (0, told) == (code, out.splitlines()[-1])
+    assert (choice, choice, "once") == (body["choice"], body["statement"]["choice"], body["scope"])
+    assert "confirm" not in body
+    key = read_key_file(cli.places.approver_key).public_key
+    assert verify((key,), decision_bytes(body["statement"]), base64.b64decode(body["signature"]))
+
+
+def test_a_way_that_is_not_offered_is_not_taken(cli: CommandLine) -> None:
+    cli.make_key()
+    with cli.control_daemon() as daemon:
+        serve(daemon, sample(log_id=LOG_ID))
+        code, _, err = cli.run("approvals", "collect", ID, "--yes", passphrase=PASSPHRASE)
+        assert (1, True) == (code, "offers no collect" in err)
+        serve(daemon, gap_sample(log_id=LOG_ID), state="expired")
+        code, _, err = cli.run("approvals", "limit", ID, "--yes", passphrase=PASSPHRASE)
+        assert (1, True) == (code, "can no longer be answered" in err)
+        assert [] == daemon.bodies(DECISION)
 
 
 def test_a_no_needs_no_passphrase_and_carries_the_words(cli: CommandLine) -> None:
