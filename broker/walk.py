@@ -29,7 +29,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, reading, voided
 from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.evaluate import evaluate
-from broker.core.policy.model import Deny
+from broker.core.policy.model import Deny, Operation
 from broker.core.scrub import SecretSet, scrub
 from broker.frames import delivered
 from broker.ports import Clock, EvidenceStore, Executor, LedgerSealed, Sessions, Vault, Walks
@@ -122,7 +122,7 @@ class Walker:
         started_s = self._clock.monotonic_s()
         gathered = Gathered()
         while True:
-            seen = await self._page(named, reading(permit, self._in_time(walk, started_s)), secrets)
+            seen = await self._page(named, walk.operation, reading(permit, self._in_time(walk, started_s)), secrets)
             gathered = gathered.seen(seen.scrubbed)
             elapsed_ms = round((self._clock.monotonic_s() - started_s) * 1000)
             clean = clean_rows(seen.scrubbed, walk.operation)
@@ -146,12 +146,12 @@ class Walker:
     def _in_time(self, walk: Walk, started_s: float) -> FrozenRequest:
         return within(walk.asked, walk.bound.budget.seconds - (self._clock.monotonic_s() - started_s))
 
-    async def _page(self, named: Named, permit: Permit, secrets: SecretSet | None) -> Seen:
+    async def _page(self, named: Named, operation: Operation, permit: Permit, secrets: SecretSet | None) -> Seen:
         raw = await self._executor.execute(permit, named.delivery(None))
         now_ms = self._clock.now_ms()
 
         def examine() -> Seen:
-            return _examined(permit, raw, secrets, now_ms)
+            return _examined(operation, permit, raw, secrets, now_ms)
 
         return examine() if channel.size_bytes(raw) <= AT_ONCE_BYTES else await asyncio.to_thread(examine)
 
@@ -224,12 +224,12 @@ class Walker:
         return with_cursor(ending, self._walks.keep(kept))
 
 
-def _examined(permit: Permit, raw: Raw, secrets: SecretSet | None, now_ms: int) -> Seen:
+def _examined(operation: Operation, permit: Permit, raw: Raw, secrets: SecretSet | None, now_ms: int) -> Seen:
     frozen = permit.frozen
     if not isinstance(raw, RawOutcome) or not isinstance(frozen, FrozenRequest):
         raise TypeError("an executor's outcome is not of the request's channel")
     classified = channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=False)
-    return Seen(raw=raw, page=read_page(frozen, raw), scrubbed=scrub(classified, secrets))
+    return Seen(raw=raw, page=read_page(operation, frozen, raw), scrubbed=scrub(classified, secrets))
 
 
 def _remote(seen: Seen, walk: Walk) -> JsonObject:

@@ -107,7 +107,7 @@ async def test_a_next_page_that_the_credential_is_not_bound_to_is_not_followed()
 async def test_a_ring_of_pages_ends() -> None:
     flow = Flow()
     flow.policies.policy = policy_with(BY_LINK)
-    for target in ("/things?page=2", "https://api.market.example/things"):
+    for target in ("/things?page=2", "/things"):
         flow.executor.answers.append(page(things(1), ("link", f'<{target}>; rel="next"')))
     envelope: Any = await flow.ask(collecting())
 

@@ -23,10 +23,12 @@ ROWS = CompletenessDecl(items="json.items", id="id")
 Answering = Callable[[FrozenRequest], RawOutcome]
 
 
-def listing(paging: Pagination | None, completeness: CompletenessDecl | None = ROWS, **more: object) -> Operation:
+def listing(
+    paging: Pagination | None, completeness: CompletenessDecl | None = ROWS, *, method: str = "GET", **more: object
+) -> Operation:
     """`things.list`, paged as told."""
     usual: dict[str, object] = {"query": ("q", "page", "size"), "pagination": paging, "completeness": completeness}
-    return market.operation("things.list", "GET", "/things", Effect.READ, **(usual | more))
+    return market.operation("things.list", method, "/things", Effect.READ, **(usual | more))
 
 
 def policy_with(operation: Operation, *rules: Rule, approval: ApprovalRule = ApprovalRule.NONE) -> Policy:
@@ -94,7 +96,7 @@ def walk_it(
         seen.asked.append(walk.asked)
         raw = upstream(walk.asked)
         ms += page_ms
-        read = read_page(walk.asked, raw)
+        read = read_page(operation, walk.asked, raw)
         verdict = classify(walk.asked, raw, now_ms=0).verdict
         move = after(walk, verdict, read, is_clean=True, elapsed_ms=ms, policy=policy)
         if isinstance(move, Plain):

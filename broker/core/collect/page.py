@@ -49,14 +49,12 @@ class Page:
     warnings: tuple[Warn, ...]
 
 
-def read_page(frozen: FrozenRequest, raw: RawOutcome) -> Page:
-    """What a page says. The verdict on it was made elsewhere."""
+def read_page(operation: Operation, frozen: FrozenRequest, raw: RawOutcome) -> Page:
+    """What a page of the operation says. The verdict on it was made elsewhere."""
     view = view_of(read_body(raw, method=frozen.method), raw)
-    declared = frozen.declared
-    completeness = None if declared is None else declared.completeness
+    completeness, scope = operation.completeness, operation.scope
     rows = rows_of(completeness, view)
-    reasons, retry = _missing(declared, view)
-    scope = None if declared is None else declared.scope
+    reasons, retry = _missing(operation, view)
     return Page(
         view=view,
         rows=rows,
@@ -66,7 +64,7 @@ def read_page(frozen: FrozenRequest, raw: RawOutcome) -> Page:
         bytes=len(raw.body),
         reasons=reasons,
         retry=retry,
-        warnings=_warnings(declared, view),
+        warnings=_warnings(operation, view),
     )
 
 
@@ -93,10 +91,8 @@ def fits(predicate: Predicate | None, view: AnswerView) -> bool:
     return predicate is not None and holds(predicate, view) is True
 
 
-def _missing(declared: Operation | None, view: AnswerView) -> tuple[tuple[IncompleteReason, ...], Retry | None]:
+def _missing(declared: Operation, view: AnswerView) -> tuple[tuple[IncompleteReason, ...], Retry | None]:
     """All signs of something missing, and how one goes on at the worst of them."""
-    if declared is None:
-        return (), None
     codes: list[IncompleteCode] = []
     retries: list[Retry] = []
     decided = next((rule for rule in declared.errors if fits(rule.when, view)), None)
@@ -130,9 +126,7 @@ def _whole_number(value: JsonValue) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _warnings(declared: Operation | None, view: AnswerView) -> tuple[Warn, ...]:
-    if declared is None:
-        return ()
+def _warnings(declared: Operation, view: AnswerView) -> tuple[Warn, ...]:
     found: list[Warn] = []
     completeness, scope = declared.completeness, declared.scope
     if completeness is not None:

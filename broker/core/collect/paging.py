@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from broker.contract.reasons import IncompleteCode
-from broker.contract.wire import JsonObject, JsonValue, WireError, digest, dump
+from broker.contract.wire import JsonObject, JsonValue, digest, dump
 from broker.core.collect.page import Page, fits
 from broker.core.policy.declarations import Pagination, PagingEnd, PagingKind
 from broker.core.policy.model import Operation
@@ -226,17 +226,13 @@ def _by_url(url: str) -> Next:
 
 
 def _with_argument(paging: Pagination, token: JsonValue, position: Position) -> Next:
-    try:
-        mark, size = mark_of(token), len(dump(token))
-    except WireError:
-        mark, size = "", MAX_TOKEN_CHARACTERS + 1
-    if size > MAX_TOKEN_CHARACTERS or paging.param is None:
+    if len(dump(token)) > MAX_TOKEN_CHARACTERS or paging.param is None:
         return Astray(message="The next page's token is too large to be sent.")
-    return Step(args=_set(position.args, steps_of(paging.param), token), mark=mark)
+    return Step(args=_set(position.args, steps_of(paging.param), token), mark=mark_of(token))
 
 
 def mark_of(token: JsonValue) -> str:
-    """The digest of a token: what was asked for is told again, and not kept. Raises WireError."""
+    """The digest of a token: what was asked for is told again, and not kept."""
     return digest("doorward/page/v1", {"token": _spelled(token)})
 
 

@@ -109,8 +109,6 @@ def _of_stability(operation: Operation, progress: Progress) -> tuple[IncompleteR
 def _of_snapshot(operation: Operation, progress: Progress) -> tuple[IncompleteReason, ...]:
     if operation.scope is None or operation.scope.snapshot is None:
         return ()
-    if len(progress.snapshots) > 1:
-        return (reason(IncompleteCode.SNAPSHOT_CHANGED, "The pages are of different versions of what is listed."),)
     if None in progress.snapshots:
         told = "The answer lacks the version that the operation declares."
         return (reason(IncompleteCode.COMPLETENESS_UNVERIFIED, told),)
