@@ -137,7 +137,7 @@ class Pipeline:
         gate: GateReport,
     ) -> Named | Stop:
         frame = replace(frame, operation=frozen.operation, effect=frozen.effect, credential=frozen.service.credential)
-        decision = evaluate(policy, received.caller, frozen)
+        decision = received.unasked(evaluate(policy, received.caller, frozen))
         gate = replace(gate, rules=decision.rules, policy=policy.digest)
         trail.post(EventName.POLICY_DECIDED, records.decided(decision, frozen, policy_digest=policy.digest))
         if isinstance(decision, Deny):

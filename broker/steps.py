@@ -26,7 +26,7 @@ from broker.core.gate import Standing
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt, attempt_of
 from broker.core.outcome import Scrubbed
-from broker.core.policy.model import Allow, Ask, Policy
+from broker.core.policy.model import Allow, Ask, Decision, Policy
 from broker.core.policy.requirements import Requirements
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame
@@ -103,6 +103,11 @@ class Received:
     says: str | None = None
     previous_correlation_id: str | None = None
     frames: FrameSink | None = None  # who is handed the output while it comes
+    is_asked_by_human: bool = False  # who would be asked has asked for it himself; what is denied stays denied
+
+    def unasked(self, decision: Decision) -> Decision:
+        """The decision, without a card that its own author would have to answer."""
+        return Allow(rules=decision.rules) if self.is_asked_by_human and isinstance(decision, Ask) else decision
     evidence: tuple[str, ...] = ()  # collections that the agent would lean on; names, and no proof
 
 

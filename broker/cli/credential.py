@@ -61,6 +61,8 @@ def run(noun: str, arguments: list[str]) -> int:
             return _rotate(options)
         case "rebind":
             return _rebind(options)
+        case "check":
+            return _check(options)
         case _:
             return _remove(options)
 
@@ -130,8 +132,9 @@ def _verbs(noun: str) -> Verbs:
     verbs.add("list", "names, kinds, places and ages; never a value")
     rotated = verbs.add("rotate", "a new value for the same places", epilog=_VALUES)
     rebound = verbs.add("rebind", "other places; asks for the value again", epilog=_VALUES)
+    checked = verbs.add("check", "ask the probe that the policy declares: valid, invalid or unknown")
     removed = verbs.add("remove", "take it out for good")
-    for verb in (new, rotated, rebound, removed):
+    for verb in (new, rotated, rebound, checked, removed):
         verb.add_argument("name", metavar="NAME")
     new.add_argument(
         "--origin",
@@ -226,6 +229,14 @@ def _rebind(options: Namespace) -> int:
     places = ", ".join(visible(origin) for origin in options.origin)
     show(answer, [f"{visible(options.name)} goes to {places} and nowhere else"], as_json=options.json)
     return 0
+
+
+def _check(options: Namespace) -> int:
+    with desk(options, transient=False, session=True) as reached:
+        answer = reached.control.check_credential(options.name)
+    line = f"{visible(options.name)} is {visible(text(answer, 'verdict'))}: {visible(text(answer, 'message'))}"
+    show(answer, [line], as_json=options.json)
+    return {"valid": 0, "invalid": 1}.get(text(answer, "verdict"), 2)
 
 
 def _remove(options: Namespace) -> int:

@@ -253,6 +253,10 @@ class ControlClient:
         target = f"/v1/credentials/{_segment(name)}"
         return self._signed("PUT", target, "credential.rebind", {"name": name, "origins": origins}, key, secret)
 
+    def check_credential(self, name: str) -> dict[str, JsonValue]:
+        """Whether its service takes it: `verdict` is valid, invalid or unknown."""
+        return self._ask("POST", f"/v1/credentials/{_segment(name)}/check", {}, answer_s=600.0)
+
     def remove_credential(self, name: str, key: Signer) -> dict[str, JsonValue]:
         return self._signed("DELETE", f"/v1/credentials/{_segment(name)}", "credential.remove", {"name": name}, key)
 

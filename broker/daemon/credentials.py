@@ -31,6 +31,7 @@ from broker.daemon.premises import Premises
 from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
 from broker.server.office import Signed
+from broker.server.runs import Overloaded, Stopping
 from broker.server.sessions import Ended
 from broker.server.shapes import text_or_none
 from broker.vault import Fault, VaultError
@@ -85,6 +86,20 @@ class Credentials:
         )
         await self._credential_changed(EventName.CREDENTIAL_ROTATED, meta, signed)
         return _meta_json(meta)
+
+    async def check_credential(self, name: str) -> JsonObject:
+        """Whether the service that the credential is for takes it, by the probe that the policy declares."""
+        at = self._at
+        self._kind(name)
+        services = at.rulebook.current().services.values()
+        probed = next((one for one in services if one.credential == name and one.probe is not None), None)
+        if probed is None or probed.probe is None:
+            return _checked(name, None, "No service of the policy in force declares a probe for this credential.")
+        try:
+            envelope = await at.engine.probe_for_human(probed.name, probed.probe)
+        except (Overloaded, Stopping):
+            raise ControlError("limit", "The broker has as much work as it takes, or is stopping.") from None
+        return _checked(name, envelope, f"{probed.name}.{probed.probe}: {envelope.get('message')}")
 
     async def remove_credential(self, signed: Signed) -> JsonObject:
         name = str(signed.params["name"])
@@ -234,6 +249,18 @@ def _host_key(key: AcceptedKey) -> dict[str, JsonValue]:
         "algorithm": key.algorithm,
         "fingerprint": key.fingerprint,
         "accepted_at_ms": key.accepted_at_ms,
+    }
+
+
+def _checked(name: str, envelope: JsonObject | None, message: str) -> JsonObject:
+    category = None if envelope is None else envelope.get("category")
+    verdict = {"success": "valid", "partial": "valid", "authentication_failed": "invalid"}.get(str(category), "unknown")
+    return {
+        "name": name,
+        "verdict": verdict,
+        "message": message,
+        "category": category,
+        "correlation_id": None if envelope is None else envelope.get("correlation_id"),
     }
 
 

@@ -85,6 +85,20 @@ class PipelineEngine:
         await run.ended.wait()
         return run.answer or run.broken()
 
+    async def probe_for_human(self, service: str, operation: str) -> JsonObject:
+        """Ask a declared read of the service once, at a human's word; its envelope. What is denied stays denied."""
+        correlation_id, caller = new_correlation_id(self._clock.now_ms()), self._broker
+        received = Received(
+            correlation_id=correlation_id,
+            caller=caller,
+            ask=HttpAsk(service=service, operation=operation, args={}),
+            body_digest="",
+            is_asked_by_human=True,
+        )
+        run = self._runs.start(correlation_id, caller.anchor.id, lambda: self.perform(received))
+        await run.ended.wait()
+        return run.answer or run.broken()
+
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None:
         return await self._reconciler.attempt(correlation_id, anchor_id=caller.anchor.id)
 

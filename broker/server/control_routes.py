@@ -117,6 +117,7 @@ class ControlApi:
             _route("GET", "/v1/credentials", session, lambda _: office.credentials()),
             _route("POST", "/v1/credentials", signature, self._add_credential, verb="credential.add"),
             _route("PUT", "/v1/credentials/{id}", signature, self._change_credential, verb="credential.*"),
+            _route("POST", "/v1/credentials/{id}/check", session, lambda ask: office.check_credential(ask.name)),
             _route("DELETE", "/v1/credentials/{id}", signature, self._remove_credential, verb="credential.remove"),
             _route("GET", "/v1/host-keys", session, lambda _: office.host_keys()),
             _route("POST", "/v1/host-keys/forget", signature, self._forget_host_key, verb="host_key.forget"),

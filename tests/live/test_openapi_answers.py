@@ -292,6 +292,7 @@ def keep_credentials(daemon: Daemon) -> None:
         "PUT", "/v1/credentials/{name}", daemon.signed("credential.rebind", rebind, secret=TOKEN), name="one"
     )
     assert daemon.control("GET", "/v1/credentials")["credentials"][0]["origins"] == ["https://two.example"]
+    assert daemon.control("POST", "/v1/credentials/{name}/check", {}, name="one")["verdict"] == "unknown"
     remove = daemon.signed("credential.remove", {"name": "one"})
     daemon.control("DELETE", "/v1/credentials/{name}", remove, name="one")
     daemon.control("DELETE", "/v1/credentials/{name}", remove, name="one", status=409)

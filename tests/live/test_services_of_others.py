@@ -158,14 +158,23 @@ def test_prometheus_by_its_pack(tmp_path: Path, house: House) -> None:
             {"username": "reader", "password": PASSWORD},
             house.human.key,
         )
-        with asking(house, pack("prometheus", {"prometheus": origin})) as agent:
+        policy = pack("prometheus", {"prometheus": origin}).replace(
+            'credential = "prometheus"', 'credential = "prometheus"\nprobe = "targets.list"'
+        )
+        with asking(house, policy) as agent:
             found = agent.act(service="prometheus", operation="query", args={"query": "vector(1)"})
             wrong = agent.act(service="prometheus", operation="query", args={"query": "vector("})
+            valid = house.human.client.check_credential("prometheus")
             house.human.client.rotate_credential(
                 "prometheus", {"username": "reader", "password": "canary-wrong-password"}, house.human.key
             )
             refused = agent.act(service="prometheus", operation="query", args={"query": "up"})
+            invalid = house.human.client.check_credential("prometheus")
+            house.human.write_policy("pack.toml", policy.replace('probe = "targets.list"', ""))
+            house.human.trust()
+            unknown = house.human.client.check_credential("prometheus")
 
+    assert ["valid", "invalid", "unknown"] == [one["verdict"] for one in (valid, invalid, unknown)]
     assert ("success", True) == (found["category"], found["completeness"]["complete"]), found
     assert "1" == found["http"]["body_json"]["data"]["result"][0]["value"][1]
     assert "confirmed_failure" == wrong["category"]

@@ -20,7 +20,7 @@ LIMITS = frozenset(
         "denial_memory_s",
     }
 )  # fmt: skip
-SERVICE = frozenset({"kind", "base_url", "credential", "headers", "ad_hoc", "tls", "defaults", "operations"})
+SERVICE = frozenset({"kind", "base_url", "credential", "headers", "ad_hoc", "probe", "tls", "defaults", "operations"})
 SSH_SERVICE = frozenset(
     {
         "kind", "credential", "hosts", "user", "port", "host_keys", "known_hosts", "jump", "marker", "ad_hoc",

@@ -217,6 +217,7 @@ class Service:
     credential: str | None = None
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     ad_hoc: tuple[str, ...] = ()
+    probe: str | None = None  # the read that tells whether the credential is valid
     tls: Tls = field(default_factory=Tls)
     operations: Mapping[str, Operation] = field(default_factory=lambda: MappingProxyType({}))
     ssh: SshSettings | None = None  # set for a service of kind "ssh", whose operations stand there

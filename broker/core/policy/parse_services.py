@@ -63,10 +63,21 @@ def _http_service_of(name: str, table: Table, assets: Mapping[str, str]) -> Serv
         credential=table.optional_text("credential", pattern=NAME, expected=f"a credential's name: {NAME_SHAPE}"),
         headers=MappingProxyType(_headers(table)),
         ad_hoc=table.texts("ad_hoc", pattern="|".join(METHODS), expected=" or ".join(METHODS), may_be_empty=True),
+        probe=_probe(table, operations),
         tls=_tls(table, assets),
         operations=MappingProxyType(operations),
         place=table.place,
     )
+
+
+def _probe(table: Table, operations: Mapping[str, Operation]) -> str | None:
+    name = table.optional_text("probe", pattern=ANY, expected="the name of an operation")
+    if name is None:
+        return None
+    operation = operations.get(name)
+    if operation is None or operation.effect is not Effect.READ or operation.required or "{" in operation.path:
+        table.fault("probe", "not a read of this service that needs no argument", "such an operation's name")
+    return name
 
 
 def _base_url(table: Table) -> CanonicalUrl:
