@@ -30,7 +30,6 @@ pytestmark = pytest.mark.live
 
 # Each with what has to come first. This list only ever gets shorter.
 NO_SOURCE_YET = {
-    EventName.EVIDENCE_RECORDED: "nothing collects evidence yet",
     EventName.POLICY_EDIT_REFUSED: "policy files are read when a human asks, and not watched yet",
 }
 OF_COMMANDS = {EventName.HOSTKEY_ACCEPTED, EventName.HOSTKEY_FORGOTTEN}  # shown by the live tests of SSH
@@ -141,6 +140,7 @@ def use(house: House) -> None:
     human = house.human
     with house.agent() as agent:
         agent.act(service="shop", method="GET", path="/fails", headers={"x-note": "of the agent"})
+        agent.ask("POST", "/v1/collect", {"service": "shop", "operation": "orders.list"})
         asking = agent.begin_act(service="shop", method="POST", path="/fails", body=BODY, reason=BODY)
         card = human.wait_for_card()
         human.approve(card, scope="session")
