@@ -16,6 +16,7 @@ from broker.core import records
 from broker.core.asks import Asked
 from broker.core.channels import Raw
 from broker.core.classify import channel
+from broker.core.collect.command import going_on
 from broker.core.collect.ending import Ending, Spent, Voided, concluded, with_cursor
 from broker.core.collect.merge import Gathered, clean_rows, merged
 from broker.core.collect.page import Page, read_page
@@ -93,6 +94,9 @@ class Walker:
 
     async def recorded(self, named: Named, attempted: Attempted, envelope: Envelope) -> Envelope:
         """The envelope with the collection that is on record now. Without a record nothing can lean on it."""
+        ask, completeness = named.received.ask, envelope.completeness
+        if isinstance(ask, CollectAsk) and completeness is not None and completeness.next_cursor is not None:
+            envelope = replace(envelope, next_command=going_on(ask, completeness.next_cursor))
         if attempted.record is None:
             return envelope
         try:

@@ -118,6 +118,16 @@ async def test_the_brokers_own_limit_is_disclosed_and_can_be_gone_beyond(
     assert second["completeness"]["complete"]
 
 
+async def test_the_command_that_goes_on_is_told_unless_it_is_too_long() -> None:
+    flow = flow_with(listing(by_token(), query=("page",), body_free=True), *THREE, *THREE)
+    first: Any = await flow.ask(collecting(pages=1, args={"q": "it's", "n": 3}))
+    cursor = first["completeness"]["next_cursor"]
+    long: Any = await flow.ask(collecting(pages=1, args={"q": "x" * 3000}))
+
+    assert f"""doorward collect market.things.list 'q=it'"'"'s' n:=3 --cursor {cursor}""" == first["next"]["command"]
+    assert long["next"]["command"] is None
+
+
 async def test_what_goes_on_without_a_snapshot_never_claims_the_whole() -> None:
     flow = flow_with(listing(by_token()), *THREE)
     first: Any = await flow.ask(collecting(pages=2))
