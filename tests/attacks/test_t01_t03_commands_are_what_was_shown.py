@@ -1,20 +1,16 @@
-"""T01, T02, T03, T11 over SSH: the command that runs is the one that was shown, and a yes covers nothing else."""
+"""T01, T02, T03 over SSH: the command that runs is the one that was shown, and a yes covers nothing else."""
 
 from dataclasses import replace
-from typing import get_type_hints
 
 import pytest
 
 from broker.core.approval import Happening
 from broker.core.card import card_digest
-from broker.core.gate import Permit
 from broker.core.secret import Secret
 from broker.core.ssh.frozen import Exec, FrozenSsh
 from broker.core.ssh.resolve import SshAsk
 from broker.core.ssh.secrets import SshPasswordSecret
 from broker.core.ssh.trust import HostKey, KeyState
-from broker.executors.by_channel import ByChannel
-from broker.executors.ssh import SshExecutor
 from tests.fakes import hosts
 from tests.fakes.flow import Flow, as_json, gist
 from tests.fakes.hosts import command, ended, operation, put, words
@@ -130,8 +126,3 @@ async def test_a_yes_for_one_host_is_none_for_another(flow: Flow) -> None:
 
     assert "policy_denied" == other["category"], "another user there, whom the rule does not name"
     assert 1 == len(flow.executor.permits)
-
-
-@pytest.mark.parametrize("executor", [ByChannel, SshExecutor])
-def test_the_executors_take_a_permit(executor: type) -> None:
-    assert Permit is get_type_hints(executor.execute)["permit"]  # type: ignore[attr-defined]  # both have one

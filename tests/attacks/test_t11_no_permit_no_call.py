@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
@@ -13,8 +14,10 @@ from broker.core._seal import Seal
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit
 from broker.core.resolve import resolve
+from broker.executors.by_channel import ByChannel
 from broker.executors.https.client import HttpsExecutor
-from broker.ports import Executor
+from broker.executors.ssh import SshExecutor
+from broker.ports import Delivery, Executor
 from tests.fakes import market
 from tests.fakes.flow import Flow
 
@@ -26,12 +29,19 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
         yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("executor", [Executor, HttpsExecutor])
-def test_an_executor_takes_a_permit_and_nothing_else(executor: type) -> None:
-    hints = get_type_hints(executor.execute)  # type: ignore[attr-defined]  # both have one
+LISTENING = {"delivery", "answer", "frames", "session"}  # who hears the answer, and whose the login is
 
-    assert {"permit", "return"} == set(hints)
+
+@pytest.mark.parametrize("executor", [Executor, HttpsExecutor, SshExecutor, ByChannel])
+def test_an_executor_takes_a_permit_and_nothing_else_that_says_what_is_sent(executor: type) -> None:
+    hints = get_type_hints(executor.execute)  # type: ignore[attr-defined]  # each has one
+
+    assert {"permit", "return"} == set(hints) - LISTENING
     assert Permit is hints["permit"]
+
+
+def test_who_listens_says_nothing_of_what_is_sent() -> None:
+    assert {"session_id", "frames", "answer", "host_key"} >= {field.name for field in fields(Delivery)}
 
 
 def test_a_permit_is_made_by_the_gate_alone() -> None:

@@ -11,7 +11,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, recheck, voided
 from broker.core.refusals import Refusal
 from broker.core.resolve import resolve
-from broker.ports import Executor
+from broker.ports import Delivery, Executor
 from tests.fakes import market
 
 OP = "op_" + "0" * 44
@@ -131,8 +131,8 @@ def test_a_permit_with_the_seal_is_what_the_gate_makes() -> None:
     assert made == ruling(ASKED)
 
 
-def test_an_executor_takes_a_permit_and_nothing_else() -> None:
+def test_an_executor_takes_a_permit_and_beside_it_who_listens() -> None:
     hints = get_type_hints(Executor.execute)
 
-    assert Permit is hints["permit"]
-    assert {"permit", "return"} == set(hints)
+    assert (Permit, Delivery) == (hints["permit"], hints["delivery"])
+    assert {"permit", "delivery", "return"} == set(hints)

@@ -14,7 +14,7 @@ from broker.core.policy.match import FRESH, Facts, command_of, meeting_point, pa
 from broker.core.policy.model import Operation, Rule, Service
 from broker.core.policy.template import template_of
 from broker.core.ssh.commands import Command, tokens_of
-from broker.core.ssh.model import SshHost, SshOperation
+from broker.core.ssh.model import SshHost, SshOperation, SshSettings
 from broker.core.ssh.operation import pattern_of
 
 Way: TypeAlias = tuple[str, ...]
@@ -74,7 +74,7 @@ class Subject:
 
 def subjects_of(service: Service) -> Iterator[Subject]:
     """The declared operations by name, then what may be asked for without one."""
-    yield from _of_ssh(service) if service.ssh is not None else _of_http(service)
+    yield from _of_http(service) if service.ssh is None else _of_ssh(service, service.ssh)
 
 
 def sample_ways(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Way, ...]:
@@ -130,12 +130,10 @@ def _of_http(service: Service) -> Iterator[Subject]:
         )
 
 
-def _of_ssh(service: Service) -> Iterator[Subject]:
-    if service.ssh is None:
-        return
-    hosts = [service.ssh.hosts[name] for name in sorted(service.ssh.hosts)]
-    for name in sorted(service.ssh.operations):
-        operation = service.ssh.operations[name]
+def _of_ssh(service: Service, settings: SshSettings) -> Iterator[Subject]:
+    hosts = [settings.hosts[name] for name in sorted(settings.hosts)]
+    for name in sorted(settings.operations):
+        operation = settings.operations[name]
         for host in hosts:
             if not operation.hosts or host.name in operation.hosts:
                 yield Subject(
@@ -148,7 +146,7 @@ def _of_ssh(service: Service) -> Iterator[Subject]:
                     host=host,
                     command=operation,
                 )
-    for action in service.ssh.ad_hoc:
+    for action in settings.ad_hoc:
         for host in hosts:
             yield Subject(
                 service=service,

@@ -1,3 +1,4 @@
+import base64
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -90,6 +91,17 @@ def test_a_key_that_can_not_be_used_is_refused_by_name(
         key_secret(Secret(text()), passphrase=None if passphrase is None else Secret(passphrase))
 
     assert "canary" not in str(fault.value)
+
+
+def test_a_cipher_that_is_not_known_is_told() -> None:
+    lines = pem(ED).splitlines()
+    content = base64.b64decode(b"".join(lines[1:-1]))
+    plain = b"\0\0\0\x04none\0\0\0\x04none\0\0\0\0"
+    odd = b"\0\0\0\x03odd\0\0\0\x06bcrypt\0\0\0\x0c\0\0\0\x04salt\0\0\0\x10"
+    text = b"\n".join([lines[0], base64.b64encode(content.replace(plain, odd)), lines[-1]])
+
+    with pytest.raises(KeyFormError, match="not taken"):
+        key_secret(Secret(text), passphrase=Secret(PASSPHRASE))
 
 
 def test_a_hardware_key_is_refused() -> None:
