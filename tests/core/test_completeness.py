@@ -2,10 +2,20 @@ from dataclasses import replace
 
 import pytest
 
-from broker.contract.reasons import Category, IncompleteCode, RemoteEffect, Retry
+from broker.contract.reasons import Category, Effect, IncompleteCode, RemoteEffect, Retry
 from broker.contract.result import Completeness
-from broker.core.outcome import Fault, Phase
-from broker.core.policy.declarations import CompletenessDecl
+from broker.contract.wire import JsonValue
+from broker.core.outcome import Fault, Phase, RawOutcome
+from broker.core.policy.declarations import (
+    Auth,
+    CompletenessDecl,
+    IncompleteRule,
+    Pagination,
+    PagingKind,
+    Scope,
+    Visibility,
+)
+from broker.core.policy.model import AnswerRule
 from broker.core.predicate import compile_predicate
 from tests.fakes.answers import JSON, READ, WRITE, answer, classified, cut, lost
 from tests.fakes.https_calls import frozen, operation
@@ -186,3 +196,138 @@ def test_a_list_that_was_refused_or_never_asked_says_nothing() -> None:
     assert None is classified(LIST, answer(403)).completeness
     assert None is classified(LIST, lost(Fault.DNS_FAILED, Phase.CONNECTING)).completeness
     assert None is classified(READ, answer(503)).completeness
+
+
+TOKEN = Pagination(kind=PagingKind.BODY_TOKEN, token="json.next", param="page")
+ROWS_AT = CompletenessDecl(items="json.rows", id="id")
+
+
+def told(raw: RawOutcome, args: dict[str, JsonValue] | None = None, **declared: object) -> tuple[str, list[str], str]:
+    """Category, what is missing, and how to go on."""
+    listing = replace(operation("things.get"), **declared)  # type: ignore[arg-type]  # fields of an operation
+    seen = classified(frozen(declared=listing, args=args), raw)
+    return (
+        seen.verdict.category.value,
+        [code.value for code in codes(seen.completeness) or []],
+        seen.verdict.retry.value,
+    )
+
+
+WHOLE = ("success", [], "never")
+UNVERIFIED = ("partial", ["COMPLETENESS_UNVERIFIED"], "never")
+MORE = ("partial", ["MORE_PAGES_AVAILABLE"], "bounded")
+DONE = compile_predicate("json.done==`true`")
+CUT = compile_predicate("json.cut==`true`")
+RAISES = compile_predicate("contains(json.text || '', 'x')")
+
+
+@pytest.mark.parametrize(
+    ("body", "declared", "args", "found"),
+    [
+        (b'{"rows": []}', {"pagination": TOKEN}, None, WHOLE),
+        (b'{"rows": [], "next": "t"}', {"pagination": TOKEN}, None, MORE),
+        (b'{"rows": []}', {"pagination": TOKEN}, {"page": "t"}, UNVERIFIED),
+        (b'{"rows": [], "next": "t"}', {"pagination": TOKEN}, {"page": "t"}, UNVERIFIED),
+        (b'{"rows": [], "done": true}', {"completeness": replace(ROWS_AT, complete_when=DONE)}, None, WHOLE),
+        (b'{"rows": [], "done": false}', {"completeness": replace(ROWS_AT, complete_when=DONE), "pagination": TOKEN},
+         None, UNVERIFIED),
+        (b'{"rows": [], "done": true, "next": "t"}',
+         {"completeness": replace(ROWS_AT, complete_when=DONE), "pagination": TOKEN}, None, MORE),
+        (b'{"rows": [1], "n": 1}', {"completeness": replace(ROWS_AT, total="json.n")}, None, WHOLE),
+        (b'{"rows": [1], "n": 2}', {"completeness": replace(ROWS_AT, total="json.n")}, None, UNVERIFIED),
+        (b'{"rows": [1], "n": 2}', {"completeness": replace(ROWS_AT, total="json.n"), "pagination": TOKEN}, None,
+         UNVERIFIED),
+        (b'{"rows": [1], "n": 1}', {"completeness": replace(ROWS_AT, total="json.n", estimated=True)}, None,
+         UNVERIFIED),
+        (b'{"rows": [1], "n": 9}', {"completeness": replace(ROWS_AT, total="json.n", cap=5), "pagination": TOKEN},
+         None, ("partial", ["RESULT_LIMIT_REACHED"], "never")),
+        (b'{"rows": [1, 2]}', {"completeness": replace(ROWS_AT, full_page_means_cut=True),
+                              "pagination": replace(TOKEN, size=2)}, None,
+         ("partial", ["RESULT_LIMIT_REACHED"], "bounded")),
+        (b'{"rows": [1]}', {"completeness": replace(ROWS_AT, full_page_means_cut=True),
+                           "pagination": replace(TOKEN, size=2)}, None, WHOLE),
+        (b'{"rows": [1]}', {"completeness": replace(ROWS_AT, full_page_means_cut=True), "pagination": TOKEN}, None,
+         ("partial", ["RESULT_LIMIT_REACHED"], "bounded")),
+        (b'{"rows": []}', {"completeness": replace(ROWS_AT, visibility=Visibility.FILTERED), "pagination": TOKEN}, None,
+         ("partial", ["VISIBILITY_RESTRICTED"], "never")),
+        (b'{"rows": []}', {"completeness": replace(ROWS_AT, never_provable=True), "pagination": TOKEN}, None,
+         UNVERIFIED),
+        (b'{"cut": true}', {"completeness": CompletenessDecl(incomplete_when=(
+            IncompleteRule(when=CUT, code=IncompleteCode.VISIBILITY_RESTRICTED, retry=Retry.AFTER_HUMAN),
+            IncompleteRule(when=CUT, code=IncompleteCode.SOURCE_UNAVAILABLE)))}, None,
+         ("partial", ["VISIBILITY_RESTRICTED", "SOURCE_UNAVAILABLE"], "bounded")),
+        (b'{"cut": true}', {"completeness": CompletenessDecl(incomplete_when=(
+            IncompleteRule(when=CUT, code=IncompleteCode.VISIBILITY_RESTRICTED, retry=Retry.AFTER_HUMAN),))}, None,
+         ("partial", ["VISIBILITY_RESTRICTED"], "after_human")),
+        (b'{"cut": false}', {"completeness": CompletenessDecl(incomplete_when=(
+            IncompleteRule(when=CUT, code=IncompleteCode.SOURCE_UNAVAILABLE),))}, None, WHOLE),
+        (b'{"text": 7}', {"completeness": CompletenessDecl(incomplete_when=(
+            IncompleteRule(when=RAISES, code=IncompleteCode.SOURCE_UNAVAILABLE),))}, None,
+         ("partial", ["SOURCE_UNAVAILABLE"], "bounded")),
+    ],
+)  # fmt: skip
+def test_a_list_is_complete_only_where_everything_declared_says_so(
+    body: bytes, declared: dict[str, object], args: dict[str, JsonValue] | None, found: tuple[str, list[str], str]
+) -> None:
+    assert found == told(answer(200, body), args, **declared)
+
+
+def test_the_scope_of_an_answer_is_told() -> None:
+    scope = Scope(resource="things", default_region="eu", snapshot="json.v", defaults=("no hidden ones",))
+    listing = replace(operation("things.get"), scope=scope, pagination=TOKEN, completeness=ROWS_AT)
+    seen = classified(frozen(declared=listing), answer(200, b'{"rows": [], "v": 7}')).completeness
+
+    assert seen is not None
+    assert ("things", "all that the upstream holds of it", "7", ("region eu", "no hidden ones")) == (
+        seen.resource, seen.visibility, seen.snapshot, seen.defaults,
+    )  # fmt: skip
+
+
+def test_a_query_that_is_cut_for_good_has_to_be_narrowed_and_one_out_of_time_given_more() -> None:
+    def continuation(code: IncompleteCode) -> object:
+        rule = IncompleteRule(when=CUT, code=code)
+        listing = replace(operation(), completeness=CompletenessDecl(incomplete_when=(rule,)))
+        seen = classified(frozen(declared=listing), answer(200, b'{"cut": true}')).completeness
+        return None if seen is None else seen.continuation["kind"]
+
+    assert "narrow_query" == continuation(IncompleteCode.RESULT_LIMIT_REACHED)
+    assert "retry_with_deadline" == continuation(IncompleteCode.TIME_BUDGET_EXCEEDED)
+    assert "none" == continuation(IncompleteCode.SOURCE_UNAVAILABLE)
+
+
+GONE = compile_predicate("status==`410`")
+WINDOW = replace(TOKEN, end_error_when=compile_predicate("status==`422`"), expired_when=GONE)
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "found"),
+    [
+        (422, "GET", ("partial", ["RESULT_LIMIT_REACHED"])),
+        (410, "GET", ("partial", ["CURSOR_EXPIRED"])),
+        (404, "GET", ("confirmed_failure", [])),
+        (422, "POST", ("confirmed_failure", [])),
+    ],
+)
+def test_an_error_that_ends_a_walk_is_no_failure_of_it(status: int, method: str, found: tuple[str, list[str]]) -> None:
+    effect = Effect.READ if method == "GET" else Effect.WRITE
+    declared = replace(operation("things.get", method=method, effect=effect), pagination=WINDOW)
+    seen = classified(frozen(method=method, declared=declared), answer(status))
+
+    assert found == (seen.verdict.category.value, [code.value for code in codes(seen.completeness) or []])
+
+
+def test_a_rule_may_say_what_is_missing() -> None:
+    when = compile_predicate("json.code==`11`")
+    limit = AnswerRule(when=when, category=Category.PARTIAL, reasons=(IncompleteCode.RESULT_LIMIT_REACHED,))
+    silent = AnswerRule(when=when, category=Category.PARTIAL)
+    capped, plain = (told(answer(200, b'{"code": 11}'), errors=(rule,)) for rule in (limit, silent))
+
+    assert (("partial", ["RESULT_LIMIT_REACHED"], "never"), UNVERIFIED) == (capped, plain)
+
+
+@pytest.mark.parametrize(("status", "masked"), [(404, True), (403, True), (410, False)])
+def test_a_status_that_may_hide_things_proves_no_absence(status: int, masked: bool) -> None:  # noqa: FBT001 - a verdict
+    declared = replace(operation(), auth=Auth(masked_statuses=(403, 404)))
+    seen = classified(frozen(declared=declared), answer(status)).completeness
+
+    assert ([IncompleteCode.VISIBILITY_RESTRICTED] if masked else None) == codes(seen)

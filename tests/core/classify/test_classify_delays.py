@@ -1,9 +1,10 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from broker.contract.wire import JsonValue
-from broker.core.classify.delays import retry_after, skew_s, wait_told
+from broker.core.classify.delays import retry_after, skew_s, told_s, wait_told
 from broker.core.policy.declarations import Delay
 from broker.core.policy.model import RateLimit
 from broker.core.policy.places import at
@@ -128,3 +129,23 @@ def test_a_place_is_a_plain_path_through_objects_and_rows() -> None:
     assert None is at(view, "json.rows.x")
     assert None is at(view, "json.text.0")
     assert None is at(view, "json.none.none")
+
+
+@pytest.mark.parametrize(
+    ("told", "parameter", "seconds"),
+    [
+        ('"default";r=0;t=42', "t", 42),
+        ('"default";t=42;r=0, "other";t=7', "t", 42),
+        ("limit=100;w=60", "w", 60),
+        ("100;w=60", "t", None),
+        ('"default";t=soon', "t", None),
+        (['"a";t=3', '"b";t=9'], "t", 3),
+        ("", "t", None),
+        (7, "t", None),
+    ],
+)
+def test_a_parameter_of_a_structured_field_tells_seconds(told: object, parameter: str, seconds: int | None) -> None:
+    view: Any = {"headers": {"ratelimit": told}}
+
+    assert seconds == told_s(view, Delay(path="headers.ratelimit", kind="sf_param", parameter=parameter), now_ms=0)
+    assert None is told_s({}, Delay(path="headers.ratelimit", kind="sf_param"), now_ms=0)

@@ -3,7 +3,9 @@ from dataclasses import replace
 import pytest
 
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry, WarningCode
-from broker.core.policy.model import Identity
+from broker.core.outcome import RawOutcome
+from broker.core.policy.declarations import Async, Delay, ResponseSchema
+from broker.core.policy.model import Identity, Operation
 from broker.core.predicate import compile_predicate
 from tests.fakes.answers import BODY, DATE, HTML, JSON, READ, WRITE, answer, classified, judged
 from tests.fakes.https_calls import frozen, operation
@@ -184,3 +186,105 @@ def test_a_clock_that_is_far_off_is_named_where_credentials_fail() -> None:
     ]
     assert () == classified(READ, answer(401, b"{}", JSON, ("date", DATE))).warnings
     assert () == classified(READ, answer(200, b"{}", JSON, off)).warnings
+
+
+def keeping(**declared: object) -> Operation:
+    return replace(operation("things.get"), **declared)  # type: ignore[arg-type]  # fields of an operation
+
+
+SCHEMA = ResponseSchema(text='{"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}')
+TEXT = ("content-type", "text/plain")
+XML = ("content-type", "application/xml")
+IS_A = compile_predicate("xml.a=='b'")
+
+
+@pytest.mark.parametrize(
+    ("declared", "raw", "code"),
+    [
+        (keeping(response_schema=SCHEMA), answer(200, b'{"status": "x"}'), "ok"),
+        (keeping(response_schema=SCHEMA), answer(200, b'{"status": 7}'), "schema"),
+        (keeping(response_schema=SCHEMA), answer(200, b"x", TEXT), "schema"),
+        (keeping(response_schema=SCHEMA), answer(200, b""), "empty"),
+        (keeping(response_schema=SCHEMA), answer(200, b'{"status": "x", "l": [' + b"0," * 100_000 + b"0]}"), "schema"),
+        (keeping(body_required=True), answer(200, b""), "empty"),
+        (keeping(end_marker="END"), answer(200, b"some END\n", TEXT), "ok"),
+        (keeping(end_marker="END"), answer(200, b"some EN", TEXT), "truncated"),
+        (keeping(media=("json",)), answer(200, b"{}", TEXT), "media_type"),
+        (keeping(media=("json",), lenient_media=True), answer(200, b"{}", TEXT), "ok"),
+        (keeping(media=("json",), lenient_media=True), answer(200, b"<h1>", HTML), "media_type"),
+        (keeping(media=("xml",), success_when=IS_A), answer(200, b"<a>b</a>", XML), "ok"),
+        (keeping(media=("xml",), success_when=IS_A), answer(200, b"<a>c</a>", XML), "schema"),
+        (keeping(media=("xml",)), answer(200, b"<a>", XML), "decoding"),
+        (keeping(media=("xml",)), answer(200, b"{}"), "media_type"),
+        (keeping(), answer(200, b"<a>", XML), "ok"),
+    ],
+)
+def test_an_answer_is_held_to_each_promise(declared: Operation, raw: RawOutcome, code: str) -> None:
+    assert code == classified(frozen(declared=declared), raw).verdict.code
+
+
+@pytest.mark.parametrize(("id_", "code"), [("7", "ok"), (7, "ok"), (8, "identity"), (None, "ok")])
+def test_an_answer_is_about_what_was_asked_for(id_: object, code: str) -> None:
+    declared = keeping(identity=Identity(path="json.id", type="integer", must_equal="id"))
+    args = {} if id_ is None else {"id": id_}
+
+    assert code == classified(frozen(declared=declared, args=args), answer(200, b'{"id": 7}')).verdict.code  # type: ignore[arg-type]  # arguments of a request
+
+
+DONE = compile_predicate("json.state=='done'")
+DIED = compile_predicate("json.state=='failed'")
+SLOW = Async(
+    poll=("headers.operation", "headers.location"),
+    done_when=DONE,
+    failed_when=DIED,
+    delay=(Delay(path="headers.retry-after", kind="http_retry_after"),),
+    default_s=4,
+)
+
+
+@pytest.mark.parametrize(
+    ("slow", "raw", "told"),
+    [
+        (SLOW, answer(200, b'{"state": "done"}'), "success ok None"),
+        (SLOW, answer(202, b'{"state": "running"}'), "partial accepted 4"),
+        (SLOW, answer(200, b"{}", JSON, ("retry-after", "9")), "partial accepted 9"),
+        (SLOW, answer(200, b'{"state": "failed"}'), "confirmed_failure declared None"),
+        (Async(), answer(200, b"{}"), "success ok None"),
+        (Async(), answer(202, b"{}"), "partial accepted 10"),
+    ],
+)
+def test_work_that_goes_on_is_not_called_done(slow: Async, raw: RawOutcome, told: str) -> None:
+    verdict = classified(frozen(declared=keeping(asynchronous=slow)), raw).verdict
+
+    assert told == f"{verdict.category.value} {verdict.code} {verdict.retry_after_s}"
+
+
+def test_work_that_failed_later_may_have_been_done_in_part() -> None:
+    declared = replace(CREATE, asynchronous=SLOW, success_statuses=())
+    verdict = classified(
+        frozen(method="POST", body=BODY, declared=declared), answer(200, b'{"state": "failed"}')
+    ).verdict
+
+    assert (Category.CONFIRMED_FAILURE, Retry.AFTER_HUMAN, RemoteEffect.UNKNOWN) == (
+        verdict.category, verdict.retry, verdict.remote_effect,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("headers", "cursor"),
+    [
+        ([("operation", "https://api.example.com/ops/1")], "https://api.example.com/ops/1"),
+        ([("location", "/ops/2")], "https://api.example.com/ops/2"),
+        ([("operation", "https://other.example.com/ops/1")], None),
+        ([], None),
+    ],
+)
+def test_where_to_look_again_is_told_only_on_the_same_origin(
+    headers: list[tuple[str, str]], cursor: str | None
+) -> None:
+    seen = classified(frozen(declared=keeping(asynchronous=SLOW)), answer(202, b"{}", JSON, *headers))
+
+    assert seen.completeness is not None
+    assert (cursor, {"kind": "retry_after", "after_s": 4}) == (
+        seen.completeness.next_cursor, seen.completeness.continuation,
+    )  # fmt: skip

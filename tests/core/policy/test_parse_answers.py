@@ -242,3 +242,45 @@ def test_no_rule_sends_a_write_again_while_it_may_have_happened(rule: str, refus
     assert [refused, refused, False] == [bool(own), bool(inherited), bool(of_a_read)]
     assert not refused or "operations.o.errors: a rule lets a write be sent again" in own[0]
     assert not refused or "operations.o: a rule lets a write be sent again" in inherited[0]
+
+
+def test_a_schema_is_a_table_that_needs_no_other_document() -> None:
+    schema = '{ type = "object", required = ["id"], properties = { id = { type = "string" } } }'
+    read = operation(f'response = {{ schema = {schema}, body = "required", end_marker = "END", lenient_media = true }}')
+
+    assert read.response_schema is not None
+    assert '"required":["id"]' in read.response_schema.text
+    assert (True, "END", True) == (read.body_required, read.end_marker, read.lenient_media)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('response = { schema = { type = "thing" } }', "response.schema: not usable"),
+        ('response = { schema = { "$ref" = "https://other.example/x.json" } }', "response.schema: not usable"),
+        ("response = { schema = { const = 2026-01-01 } }", "response.schema: it holds a date or time"),
+        ('response = { body = "maybe" }', "response.body: not one of the values"),
+        ('response = { end_marker = "" }', "response.end_marker: empty or too long"),
+        ('auth = { clock_codes = ["x"] }', "auth.clock_codes: codes and the place where they stand go together"),
+        ('auth = { clock_code = "json.code" }', "auth.clock_codes: codes and the place"),
+        ("auth = { masked_statuses = [200] }", "auth.masked_statuses[0]: not usable"),
+        ('auth = { login_redirect = ["login"] }', "auth.login_redirect[0]: malformed"),
+        ('redirect = { cross_host_credential = "always" }', "redirect.cross_host_credential: not one of the values"),
+        ("gateway = { reject_proof = [429] }", "gateway.reject_proof[0]: not usable"),
+        (f'warnings = [{{ {WHEN}, code = "X" }}]', "warnings[0].code: not one of the values"),
+        (f'warnings = [{{ {WHEN}, code = "STALE_INDEX", review_by = "soon" }}]', "warnings[0].review_by: no date"),
+        (f'errors = [{{ {WHEN}, use = "rate_limit", reasons = ["IN_PROGRESS"] }}]', "reasons: means nothing beside"),
+        ('success = { when = "xml.a==\'b\'", examples = { match = [{ status = 200, xml = "<a>" }] } }',
+         "examples.match[0].xml: it is not well-formed XML"),
+    ],
+)  # fmt: skip
+def test_a_declaration_at_fault_is_told_where(text: str, fault: str) -> None:
+    assert [fault] == [fault for found in faults(text) if fault in found][:1]
+
+
+def test_a_warning_has_an_owner_and_a_date() -> None:
+    (warning,) = operation(
+        f'warnings = [{{ {WHEN}, code = "STALE_INDEX", owner = "me", review_by = 2027-01-31 }}]'
+    ).warnings
+
+    assert ("me", "2027-01-31") == (warning.owner, str(warning.review_by))
