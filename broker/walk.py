@@ -6,7 +6,7 @@ broker/core/collect.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from broker.contract.reasons import Retry
@@ -33,6 +33,7 @@ from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Deny, Operation
 from broker.core.scrub import SecretSet, scrub
 from broker.frames import delivered
+from broker.polls import Attempted, Poller
 from broker.ports import Clock, EvidenceStore, Executor, LedgerSealed, Sessions, Vault, Walks
 from broker.steps import AT_ONCE_BYTES, Named, judged
 
@@ -48,16 +49,6 @@ class Seen:
     scrubbed: Scrubbed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempted:
-    """What became of it. The event of the last exchange is not written yet; `remote` is what it says."""
-
-    scrubbed: Scrubbed
-    raw: Raw
-    remote: JsonObject
-    record: EvidenceRecord | None = None
-
-
 class Walker:
     """Attempts for the pipeline. One instance serves all; nothing of a request is kept here."""
 
@@ -70,6 +61,7 @@ class Walker:
         walks: Walks,
         evidence: EvidenceStore,
         clock: Clock,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._executor = executor
         self._sessions = sessions
@@ -77,6 +69,7 @@ class Walker:
         self._walks = walks
         self._evidence = evidence
         self._clock = clock
+        self._poller = Poller(executor=executor, vault=vault, clock=clock, pause=pause)
 
     async def attempt(
         self, named: Named, permit: Permit, secrets: SecretSet | None, now: Callable[[], Standing]
@@ -90,7 +83,8 @@ class Walker:
         scrubbed = await judged(frozen, raw, secrets, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
         scrubbed = await delivered(frozen, scrubbed, frames)
         sent_bytes = channel.sent_body_bytes(raw)
-        return Attempted(scrubbed=scrubbed, raw=raw, remote=records.remote(scrubbed, sent_body_bytes=sent_bytes))
+        made = Attempted(scrubbed=scrubbed, raw=raw, remote=records.remote(scrubbed, sent_body_bytes=sent_bytes))
+        return await self._poller.followed(named, permit, secrets, now, made) if frames is None else made
 
     async def recorded(self, named: Named, attempted: Attempted, envelope: Envelope) -> Envelope:
         """The envelope with the collection that is on record now. Without a record nothing can lean on it."""

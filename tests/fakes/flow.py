@@ -91,6 +91,7 @@ class Flow:
                 walks=self.walks,
                 evidence=self.evidence,
                 clock=self.clock,
+                pause=self._pause,
             ),
             clock=self.clock,
         )
@@ -117,6 +118,11 @@ class Flow:
             previous_correlation_id=previous,
             evidence=evidence,
         )
+
+    async def _pause(self, seconds: float) -> None:
+        """Time passes at once here."""
+        self.clock.advance(seconds=round(seconds))
+        await asyncio.sleep(0)
 
     async def perform(self, received: Received) -> JsonObject:
         """One request, to its end."""
