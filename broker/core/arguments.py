@@ -35,9 +35,12 @@ def arguments_of(operation: Operation, template: Template, given: JsonObject) ->
     for name in operation.query:
         if name in given and given[name] != []:
             arguments[name] = _query_value(name, given[name])
+    is_form = operation.body_media == FORM  # its values are text, as those of a query are
     for name, value in given.items():
-        if name not in template.arguments and name not in operation.query:
-            arguments[name] = _json_value(name if name in known else "a body value", value)
+        if name in template.arguments or name in operation.query or (is_form and value == []):
+            continue
+        told = name if name in known else "a body value"
+        arguments[name] = _query_value(told, value) if is_form else _json_value(told, value)
     for name, words in operation.refused_words.items():
         if _holds_word(arguments.get(name), words):
             raise ArgumentError(f"{name} holds a word that this operation does not take: {' or '.join(words)}")
@@ -133,8 +136,8 @@ def _form_of(operation: Operation, arguments: JsonObject) -> bytes | None:
     """The fields in their declared order; a list repeats its field."""
     pairs: list[tuple[str, str]] = []
     for name in operation.body or ():
-        if name in arguments and arguments[name] != []:
-            told = _query_value(name, arguments[name])
+        if name in arguments:
+            told = arguments[name]
             pairs += [(name, str(item)) for item in (told if isinstance(told, list) else [told])]
     return encoded_query(pairs).encode("ascii") if pairs or operation.method in _BODY_BY_DEFAULT else None
 

@@ -6,6 +6,7 @@ vault is open, at the names and origins of credentials, never at their values.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 
 from broker.contract.reasons import ApprovalRule, Effect
@@ -33,13 +34,16 @@ class CheckReport:
     warnings: tuple[Fault, ...] = ()
 
 
-def check(files: Sequence[PolicyFile], bindings: Mapping[str, Sequence[str]] | None) -> CheckReport:
+def check(
+    files: Sequence[PolicyFile], bindings: Mapping[str, Sequence[str]] | None, *, today: date | None = None
+) -> CheckReport:
     """`bindings` are the origins of each credential in the vault, None where the vault can't be looked into."""
     try:
         policy = load_policy(files)
     except PolicyError as cause:
         return CheckReport(policy=None, faults=cause.faults)
     warnings = [*_rules(policy), *_services(policy), *_first_contacts(policy), *_agents(policy)]
+    warnings += _overdue(policy, today or datetime.now(tz=UTC).date())
     if bindings is not None:
         warnings += _credentials(policy, bindings)
     return CheckReport(policy=policy, faults=tuple(sorted(_forgeable(policy))), warnings=tuple(sorted(warnings)))
@@ -135,6 +139,18 @@ def _first_contacts(policy: Policy) -> Iterator[Fault]:
             key = f"services.{service.name}.hosts.{host.name}"
             if host.trust.mode is HostKeyMode.ACCEPT_NEW and host.trust.known_hosts:
                 yield _told(service.place, key, "accept-new beside a known_hosts file takes a key that is not in it")
+
+
+def _overdue(policy: Policy, today: date) -> Iterator[Fault]:
+    """A warning that nobody has looked at again is on its way to being one that nobody reads."""
+    for service in policy.services.values():
+        for name, operation in service.operations.items():
+            for warning in operation.warnings:
+                if warning.review_by is not None and warning.review_by < today:
+                    owner = "" if warning.owner is None else f" by {warning.owner}"
+                    key = f"services.{service.name}.operations.{name}.warnings"
+                    problem = f"{warning.code.value} was to be looked at again{owner} until {warning.review_by}"
+                    yield _told(warning.place, key, problem, "another date, a rule in its place, or none")
 
 
 def _agents(policy: Policy) -> Iterator[Fault]:

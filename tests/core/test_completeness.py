@@ -213,7 +213,7 @@ def told(raw: RawOutcome, args: dict[str, JsonValue] | None = None, **declared: 
     )
 
 
-WHOLE = ("success", [], "never")
+WHOLE: tuple[str, list[str], str] = ("success", [], "never")
 UNVERIFIED = ("partial", ["COMPLETENESS_UNVERIFIED"], "never")
 MORE = ("partial", ["MORE_PAGES_AVAILABLE"], "bounded")
 DONE = compile_predicate("json.done==`true`")

@@ -16,7 +16,7 @@ base_url = "https://q.example"
 ad_hoc = ["GET", "POST"]
 
 [services.q.operations.send]
-request = { method = "POST", path = "/", headers = { x-target = "Send" }, body = ["text"], media = "application/x-q-json" }
+request = { method = "POST", path = "/", headers = { x-target = "Send" }, body = ["text"], media = "text/q-json" }
 effect = "write"
 limits = { deadlines = { connect_s = 1, total_s = 7 } }
 
@@ -66,7 +66,7 @@ def test_a_fixed_header_tells_which_operation_a_path_request_is(target: str, ope
 def test_an_operation_sends_its_own_header_whatever_the_agent_says() -> None:
     request = frozen(operation="send", args={"text": "t"}, headers=(("x-target", "Purge"),))
 
-    assert ("q.send", "Send", "application/x-q-json", b'{"text":"t"}') == (
+    assert ("q.send", "Send", "text/q-json", b'{"text":"t"}') == (
         request.operation, header(request, "x-target"), header(request, "content-type"), request.body,
     )  # fmt: skip
 

@@ -1,5 +1,7 @@
 """`policy check`: faults fail it, warnings tell what loads and is unwise, each with its place."""
 
+from datetime import date
+
 import pytest
 
 from broker.policyfiles import check as check_module
@@ -158,3 +160,24 @@ def test_a_credential_that_can_not_be_used_is_told(
 
 def test_a_service_without_a_credential_needs_no_binding() -> None:
     assert [] == warned(rule("a", "session"), {}, service=SHOP.replace('credential = "shop"\n', ""))
+
+
+NOTICE = """
+[[services.shop.operations."orders.list".warnings]]
+when = "json.note!=`null`"
+code = "PROVIDER_NOTICE"
+owner = "ops"
+review_by = 2027-01-31
+examples.match = [{ status = 200, json = { note = 1 } }]
+examples.no_match = [{ status = 200 }]
+"""
+
+
+@pytest.mark.parametrize(("today", "overdue"), [(date(2027, 1, 31), False), (date(2027, 2, 1), True)])
+def test_a_warning_that_was_to_be_looked_at_again_is_named(today: date, overdue: bool) -> None:  # noqa: FBT001 - a verdict
+    text = rule("a", "session") + NOTICE
+    report = check(files_of(SHOP + text), {"shop": ("https://api.shop.example",)}, today=today)
+    found = [str(warning) for warning in report.warnings if "looked at again" in str(warning)]
+
+    assert overdue is (len(found) == 1)
+    assert not overdue or "PROVIDER_NOTICE was to be looked at again by ops until 2027-01-31" in found[0]
