@@ -17,14 +17,6 @@ class Unfilled(ValueError):  # noqa: N818 - it names what the text is
     """A placeholder stands for an argument that the request does not have."""
 
 
-def names_in(value: JsonValue) -> frozenset[str]:
-    """The arguments that placeholders stand for, each by the name before its first dot."""
-    if isinstance(value, str):
-        return frozenset(name.partition(".")[0] for name in _NAME.findall(value))
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return frozenset(name for item in inner for name in names_in(item))
-
-
 def filled(value: JsonValue, args: JsonObject) -> JsonValue:
     """The value with every placeholder filled. Raises Unfilled."""
     if isinstance(value, str):

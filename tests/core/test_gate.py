@@ -8,7 +8,7 @@ from broker.contract.reasons import Category, RemoteEffect, VaultState
 from broker.contract.result import GateReport
 from broker.core._seal import SEAL, Seal
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Permit, Standing, recheck, voided
+from broker.core.gate import Permit, Standing, reading, recheck, voided
 from broker.core.refusals import Refusal
 from broker.core.resolve import resolve
 from broker.ports import Delivery, Executor
@@ -136,3 +136,16 @@ def test_an_executor_takes_a_permit_and_beside_it_who_listens() -> None:
 
     assert (Permit, Delivery) == (hints["permit"], hints["delivery"])
     assert {"permit", "delivery", "return"} == set(hints)
+
+
+def test_a_permit_reaches_to_reads_of_the_same_service_and_no_further() -> None:
+    permit = ruling(ASKED)
+    assert isinstance(permit, Permit)
+    look = resolve(market.POLICY, market.READ)
+    assert isinstance(look, FrozenRequest)
+    read = reading(permit, look)
+
+    assert (look, OP, permit.credential_version) == (read.frozen, read.correlation_id, read.credential_version)
+    for other in (FROZEN, replace(look, service=market.POLICY.services["fair"])):
+        with pytest.raises(ValueError, match="a read of the same service"):
+            reading(permit, other)
