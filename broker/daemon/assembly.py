@@ -135,14 +135,7 @@ async def build(
         diagnostics=stores.diagnostics,
         ledger=wiring.ledger(stores.ledger),
         runs=runs,
-        walker=Walker(
-            executor=sender,
-            sessions=people.sessions,
-            vault=custody,
-            walks=WalkTable(now_ms=clock.now_ms),
-            evidence=stores.evidence,
-            clock=clock,
-        ),
+        walker=_walker(sender, people, custody, stores, clock),
         proofs=Proofs(store=stores.evidence, follow_ups=follow_ups, vault=custody, clock=clock),
         clock=clock,
     )
@@ -176,6 +169,17 @@ async def build(
         version=VERSION,
     )
     return await _with_faces(premises, tasks, DoorLimits.within(descriptors))
+
+
+def _walker(sender: Executor, people: _People, custody: Custody, stores: _Stores, clock: SystemClock) -> Walker:
+    return Walker(
+        executor=sender,
+        sessions=people.sessions,
+        vault=custody,
+        walks=WalkTable(now_ms=clock.now_ms),
+        evidence=stores.evidence,
+        clock=clock,
+    )
 
 
 def _executor(custody: Custody, rulebook: Rulebook, ssh_hosts: SshHosts) -> ByChannel:
