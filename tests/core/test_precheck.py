@@ -28,7 +28,7 @@ def test_a_look_is_the_declared_read_with_the_arguments_of_the_change() -> None:
 
 
 def test_nothing_is_looked_at_for_a_command() -> None:
-    assert frozen_look(policy(), frozen_ssh(host(), bare("true")), LOOK) is None
+    assert frozen_look(policy(), frozen_ssh(host(22, "u"), bare("true")), LOOK) is None
 
 
 def test_an_expectation_that_can_not_be_told_is_not_met() -> None:
