@@ -34,9 +34,12 @@ def judge_decoding(case: Case) -> Verdict | None:
 def _has_to_be_looked_into(case: Case) -> bool:
     """Whether the operation declares something of the body, and the body is of a kind that it can be found in."""
     declared, media = case.declared, case.reading.media
-    if declared is None or not (declared.success_when is not None or declared.identity is not None or declared.errors):
+    if declared is None:
         return False
-    return media is None or is_json(media) or media.startswith("text/")
+    wants = (declared.success_when, declared.identity, declared.response_schema, declared.batch, declared.end_marker)
+    if not declared.errors and declared.asynchronous is None and not any(want is not None for want in wants):
+        return False
+    return media is None or is_json(media) or is_xml(media) or media.startswith("text/")
 
 
 def judge_success(case: Case) -> Verdict:

@@ -124,13 +124,11 @@ def _media(table: Table, operation: Operation) -> str:
 
 def _refused_words(table: Table, names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     below = table.table("refused_words", frozenset())
-    found: dict[str, tuple[str, ...]] = {}
-    for name in () if below is None else below.values:
-        if name not in names:
-            table.fault("refused_words", f'the operation has no argument "{name}"', ", ".join(names) or "no name")
-        elif below is not None:
-            found[name] = below.texts(name, pattern=r"\w{1,64}", expected="words")
-    return MappingProxyType(found)
+    if below is None:
+        return MappingProxyType({})
+    for name in set(below.values) - set(names):
+        table.fault("refused_words", f'the operation has no argument "{name}"', ", ".join(names) or "no name")
+    return MappingProxyType({name: below.texts(name, pattern=r"\w{1,64}", expected="words") for name in below.values})
 
 
 def _fixed(table: Table, key: str) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,7 @@
 """What a rule wants to be known before: read whole, and checked against the services that it reaches."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -146,3 +147,12 @@ def test_a_rule_that_reaches_nothing_over_http_can_rest_on_no_read() -> None:
 
 def test_what_is_not_carried_out_is_listed_by_name() -> None:
     assert all(keys <= known for known, keys in not_yet.KEYS.items())
+
+
+def test_a_read_whose_path_is_at_fault_is_told_of_once_and_not_here() -> None:
+    shop = SHOP_POLICY.services["shop"]
+    broken = {**shop.operations, "orders.list": replace(shop.operations["orders.list"], path="odd")}
+
+    assert [] == checked(
+        f"evidence = {{ {NEED} }}", replace(SHOP_POLICY, services={"s": replace(shop, operations=broken)})
+    )
