@@ -126,8 +126,16 @@ def _targets(headers: Iterable[tuple[str, str]], relation: str) -> list[str]:
 
 
 def _by_link(frozen: FrozenRequest, headers: Iterable[tuple[str, str]], relation: str) -> NextPage:
-    targets = _targets(headers, relation)
+    told = tuple(headers)
+    targets = _targets(told, relation)
+    if not targets and _is_spoken_of(told, relation):
+        return UNCLEAR  # a link that can't be read is no sign that there is none
     return _by_url(frozen, targets[0]) if targets else END
+
+
+def _is_spoken_of(headers: Iterable[tuple[str, str]], relation: str) -> bool:
+    told = (found for name, value in headers if name == "link" for found in _RELATION.findall(value))
+    return any(relation in (quoted or plain).lower().split() for quoted, plain in told)
 
 
 def _by_url(frozen: FrozenRequest, target: str) -> NextPage:

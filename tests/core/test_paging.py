@@ -92,6 +92,8 @@ def test_a_token_leads_on_where_it_stands_and_ends_where_that_is_declared(
     [
         (LINK, f'<{BASE}?p=2>; rel="next"', NextPage(more=True, url=f"{BASE}?p=2")),
         (LINK, f'<{BASE}?p=1>; rel="prev"', END),
+        (LINK, f'<{BASE}?q=a b>; rel="next"', UNCLEAR),
+        (LINK, f"<{BASE}?q=a b>; rel=next", UNCLEAR),
         (replace(LINK, token="more"), f"<{BASE}?p=2>; rel=more", NextPage(more=True, url=f"{BASE}?p=2")),
         (LINK, '<https://other.example.com>; rel="next"', NextPage(more=True)),
         (None, f'<{BASE}?p=2>; rel="next"', NextPage(more=True, url=f"{BASE}?p=2")),

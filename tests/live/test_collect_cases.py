@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,21 +24,28 @@ id = "lists"
 services = ["lists"]
 approval = "none"
 
+[[rules]]
+id = "asked"
+services = ["lists"]
+operations = ["asked"]
+approval = "per_call"
+
 [services.lists]
 kind = "http"
 base_url = "{origin}/lists"
 credential = "lists"
 
 """
+ASKED = replace(next(case for case in CASES if case.name == "comp-009"), name="asked")
 NEXT = {"never": "none", "bounded": "continue", "after_delay": "wait"}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, RoughUpstream, Agent]]:
-    behaviours = {f"/lists{case.path}": case.behaviour() for case in CASES}
+    behaviours = {f"/lists{case.path}": case.behaviour() for case in (*CASES, ASKED)}
     with misbehaving(behaviours=behaviours) as upstream, open_house(tmp_path_factory.mktemp("lists") / "h") as house:
         house.human.add_bearer("lists", TOKEN, upstream.origin)
-        policy = POLICY.format(origin=upstream.origin) + "\n".join(case.policy for case in CASES)
+        policy = POLICY.format(origin=upstream.origin) + "\n".join(case.policy for case in (*CASES, ASKED))
         house.human.write_policy("lists.toml", policy)
         house.human.trust()
         with house.agent() as agent:
@@ -88,6 +96,21 @@ def test_what_was_cut_is_gone_on_with_until_it_is_whole(world: tuple[House, Roug
     assert second["completeness"]["complete"]
     assert [{"id": 1}, {"id": 2}, {"id": 3}] == [*first["http"]["body_json"], *second["http"]["body_json"]]
     assert 3 == second["evidence"]["count"]
+
+
+def test_a_human_sees_one_card_that_tells_how_far_the_walk_may_go(world: tuple[House, RoughUpstream, Agent]) -> None:
+    house, upstream, agent = world
+    request = {"service": "lists", "operation": "asked", "budget": {"pages": 7}}
+    explained = agent.ask("POST", "/v1/explain", {"action": "collect", "request": request})["value"]
+    asking = agent.begin("POST", "/v1/collect", request)
+    served = house.human.approve(house.human.wait_for_card())
+    envelope = agent.end(asking)["value"]
+
+    assert "ask" == explained["decision"]
+    assert "up to 7 requests" in served.card.yes.once
+    assert envelope["ok"]
+    assert ("granted", 2) == (envelope["gate"]["call"], len(upstream.seen("/lists/asked")))
+    assert 1 == [event["event"] for event in trail(house, envelope["correlation_id"])].count("approval.requested")
 
 
 def test_a_cursor_is_of_no_use_to_another_agent(world: tuple[House, RoughUpstream, Agent]) -> None:
