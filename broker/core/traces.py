@@ -6,14 +6,19 @@ nothing.
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from broker.core.spellings import Spellings, undo_escapes
 
 _IGNORED = b"\r\n\t \\"
-_ESCAPES = (b"%", b"&", b"\\u", b"\\x", b"\\U")
-_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}|\\[ux]|&(?:#|[A-Za-z]{1,32};)")
+_ESCAPES = (b"%", b"&", b"\\u", b"\\x")
+_MARKS = (  # of what has to be undone; each begins with a fixed byte, which keeps the search fast
+    (b"%", re.compile(rb"%[0-9A-Fa-f]{2}")),
+    (b"\\", re.compile(rb"\\[uxnr]")),
+    (b"&", re.compile(rb"&(?:#|[A-Za-z]{1,32};)")),
+)
 _BREAKS = (b"\\n", b"\\r")
-_DENSE = 4  # where escapes make up more than one part in so many, the whole is undone
+_DENSE = 4  # where marks make up more than one part in so many, the whole is undone
 
 
 class Traces:
@@ -27,27 +32,35 @@ class Traces:
     def are_in(self, data: bytes) -> bool:
         if not self._forms:
             return False
-        if self._stand_in(data) or (b"\\" in data and self._stand_in(_unbroken(data))):
+        return self._stand_in(data) or any(map(self._are_marked_in, self._marked(data)))
+
+    def _are_marked_in(self, part: bytes) -> bool:
+        if self._stand_in(_unbroken(part)):
             return True
-        return any(self._stand_in(_unbroken(text)) for part in self._escaped(data) for text in undo_escapes(part))
+        is_escaped = any(escape in part for escape in _ESCAPES)
+        return is_escaped and any(self._stand_in(_unbroken(text)) for text in undo_escapes(part))
 
     def _stand_in(self, text: bytes) -> bool:
         bare = _bare(text)
         return any(form in bare for form in self._forms)
 
-    def _escaped(self, data: bytes) -> Iterator[bytes]:
-        """The parts of the data in which an escape can belong to a value."""
-        if not any(escape in data for escape in _ESCAPES):
+    def _marked(self, data: bytes) -> Iterator[bytes]:
+        """The parts of the data in which an escape, or an escaped end of a line, can belong to a value."""
+        room = self._longest_bytes + 64
+        most = len(data) // (room * _DENSE) + 1
+        places: list[int] = []
+        for sign, mark in _MARKS:
+            if sign in data:
+                places += (found.start() for found in islice(mark.finditer(data), most + 1 - len(places)))
+        if len(places) > most:  # parts would be no less than the whole
+            yield data
             return
-        room, start, end = self._longest_bytes + 64, 0, 0
-        for count, found in enumerate(_ESCAPE.finditer(data)):
-            if count * room * _DENSE > len(data):  # parts would be no less than the whole
-                yield data[start:]
-                return
-            if found.start() - room > end:
+        start, end = 0, 0
+        for place in sorted(places):
+            if place - room > end:
                 yield data[start:end]
-                start = found.start() - room
-            end = found.end() + room
+                start = place - room
+            end = place + room
         yield data[start:end]
 
 
