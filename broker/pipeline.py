@@ -14,6 +14,7 @@ from broker.core.asks import resolved
 from broker.core.channels import Frozen
 from broker.core.classify.channel import event_of
 from broker.core.events import EventName
+from broker.core.evidence_report import leaned_on
 from broker.core.gate import Permit, Standing, recheck, voided
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
@@ -305,7 +306,7 @@ class Pipeline:
         written = await self._ledger.begin(named.attempt(now_ms=self._clock.now_ms())) if is_tracked else None
         fields = records.intent(permit, policy_digest=named.policy.digest, doubts=named.doubts, ledger=written)
         try:
-            await named.trail.append(EventName.DISPATCH_STARTED, fields)
+            await named.trail.append(EventName.DISPATCH_STARTED, {**fields, **leaned_on(named.proof)})
         except AuditUnwritable:
             if is_tracked:
                 await self._ledger.abandon(correlation_id)

@@ -327,6 +327,7 @@ class Recollection:
     service: str
     operation: str
     args: JsonObject
+    cursor: str | None  # where an earlier one could be gone on with; it begins anew where that is no longer so
     seconds: int
     previous_correlation_id: str
 

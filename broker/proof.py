@@ -11,7 +11,7 @@ from broker.core import records
 from broker.core.approval import Happening, refusal
 from broker.core.classify.channel import event_of, sent_body_bytes
 from broker.core.events import EventName
-from broker.core.evidence import EvidenceRecord, Leaning
+from broker.core.evidence import EvidenceRecord, Gap, Leaning
 from broker.core.evidence_gate import (
     COLLECT,
     NO_PROOF,
@@ -73,13 +73,15 @@ class Proofs:
     async def _collected(self, named: Named) -> Named | Refusal:
         """Read on, for the agent's own session and under the same policy; whatever came of it, a card comes again."""
         for gap in named.proof.gaps:
+            record = gap.record if gap.gap is Gap.INCOMPLETE else None
             if gap.args is not None:
                 await self._follow_ups.collect(
                     Recollection(
                         caller=named.received.caller,
                         service=named.frozen.service.name,
                         operation=gap.need.operation,
-                        args=gap.args,
+                        args=gap.args if record is None else record.args,
+                        cursor=None if record is None else record.cursor,
                         seconds=COLLECT_S,
                         previous_correlation_id=named.received.correlation_id,
                     )

@@ -2,6 +2,7 @@
 
 from broker.contract.wire import JsonObject
 from broker.core.evidence import EvidenceRecord
+from broker.core.evidence_gate import NO_PROOF, Proof
 from broker.core.moments import rfc3339
 
 
@@ -15,6 +16,18 @@ def envelope_part(record: EvidenceRecord) -> JsonObject:
         "complete": record.complete,
         "collected_at": rfc3339(record.collected_at_ms),
         "expires_at": rfc3339(record.expires_at_ms),
+    }
+
+
+def leaned_on(proof: Proof) -> JsonObject:
+    """What the record of an intent says of the proof behind it; nothing where none was wanted."""
+    if proof is NO_PROOF:
+        return {}
+    return {
+        "evidence": [one.record.id for one in proof.judged if one.record is not None and one.is_met],
+        "unproven": len({target for one in proof.gaps for target in one.unproven}),
+        "gaps": [one.gap.value for one in proof.gaps if one.gap is not None],
+        "prechecks": [look.operation for _, look in proof.prechecks],
     }
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeAlias
 
+from broker.contract.reasons import Category
 from broker.contract.wire import JsonObject
 from broker.core.collect.budget import Wish
 from broker.core.collect.request import CollectAsk
@@ -11,7 +13,7 @@ from broker.core.identity import Caller
 from broker.core.resolve import HttpAsk
 from broker.ports import Clock, Recollection
 from broker.server.agent_routes import new_correlation_id
-from broker.server.runs import Overloaded, RunTable, Stopping
+from broker.server.runs import Overloaded, Run, RunTable, Stopping
 from broker.steps import Received
 
 Perform: TypeAlias = Callable[[Received], Awaitable[JsonObject]]
@@ -38,23 +40,28 @@ class FollowUpRuns:
             operation=wanted.operation,
             args=wanted.args,
             wish=Wish(seconds=wanted.seconds),
+            cursor=wanted.cursor,
         )
+        told = await self._collected(ask, wanted)
+        if wanted.cursor is not None and told is not None and told["category"] == Category.INVALID_REQUEST.value:
+            await self._collected(replace(ask, cursor=None), wanted)  # the place is lost: from the beginning
+
+    async def _collected(self, ask: CollectAsk, wanted: Recollection) -> JsonObject | None:
         run = self._start(ask, caller=wanted.caller, says=None, previous=wanted.previous_correlation_id)
         if run is None:
-            return
+            return None
         try:
             async with asyncio.timeout(ENDED_S):
-                await run[1].wait()
+                await run.ended.wait()
         except TimeoutError:  # it goes on; the card is shown with what is on record now
-            return
+            return None
+        return run.answer
 
     def begin(self, ask: HttpAsk, *, caller: Caller, says: str | None, previous: str) -> str | None:
         run = self._start(ask, caller=caller, says=says, previous=previous)
-        return None if run is None else run[0]
+        return None if run is None else run.correlation_id
 
-    def _start(
-        self, ask: HttpAsk | CollectAsk, *, caller: Caller, says: str | None, previous: str
-    ) -> tuple[str, asyncio.Event] | None:
+    def _start(self, ask: HttpAsk | CollectAsk, *, caller: Caller, says: str | None, previous: str) -> Run | None:
         perform, correlation_id = self.perform, new_correlation_id(self._clock.now_ms())
         if perform is None:
             return None
@@ -67,7 +74,6 @@ class FollowUpRuns:
             previous_correlation_id=previous,
         )
         try:
-            run = self._runs.start(correlation_id, caller.anchor.id, lambda: perform(received))
+            return self._runs.start(correlation_id, caller.anchor.id, lambda: perform(received))
         except (Overloaded, Stopping):
             return None
-        return correlation_id, run.ended

@@ -35,6 +35,8 @@ async def test_a_proven_change_asks_as_the_rule_says_and_is_sent() -> None:
 
     assert "success" == answer.result()["category"]
     assert 1 == len(flow.executor.permits)
+    intent = next(one.fields for one in flow.audit.trail(flow.last) if one.name is EventName.DISPATCH_STARTED)
+    assert ([flow.evidence.records[0].id], 0, []) == (intent["evidence"], intent["unproven"], intent["gaps"])
 
 
 async def test_a_proven_change_that_no_human_is_asked_about_is_sent_at_once() -> None:
