@@ -13,6 +13,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.resolve import HttpAsk
 from tests.fakes import market
 from tests.fakes.flow import Flow, as_json, gist
+from tests.fakes.https_calls import http
 
 
 @pytest.mark.parametrize("ask", [market.CREATE, market.CANCEL, market.LISTING, market.NOTE, market.JOB])
@@ -68,7 +69,7 @@ async def test_the_agents_own_objects_are_not_looked_at_again() -> None:
         args["name"] = "gold"
         flow.desk.settle(card, Happening.APPROVED)
 
-    assert flow.executor.permits[0].frozen.body == b'{"name":"leek"}'
+    assert http(flow.executor.permits[0]).body == b'{"name":"leek"}'
     assert "gold" not in str(flow.ledger.attempts)
 
 

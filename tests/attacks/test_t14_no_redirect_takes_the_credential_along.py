@@ -10,7 +10,7 @@ from broker.executors.https import HttpsExecutor
 from tests.fakes import upstream as up
 from tests.fakes.answers import classified
 from tests.fakes.authority import Authority
-from tests.fakes.https_calls import CANARY, OneSecret, over_tls
+from tests.fakes.https_calls import CANARY, OneSecret, http, over_tls
 from tests.fakes.upstream import Upstream
 
 AUTHORITY = Authority()
@@ -31,7 +31,7 @@ async def test_a_redirect_is_reported_and_not_followed(status: int, method: str,
             async with Upstream(behaviour, tls=AUTHORITY.server()) as server:
                 permit = over_tls(server.port, AUTHORITY.pem, method=method)
                 raw = await executor.execute(permit)
-                verdict = classified(permit.frozen, raw).verdict
+                verdict = classified(http(permit), raw).verdict
             assert (None, 1) == (raw.fault, len(server.requests))
             assert (Category.CONFIRMED_FAILURE, "redirect_not_followed", Retry.NEVER) == (
                 verdict.category, verdict.code, verdict.retry

@@ -11,7 +11,7 @@ from broker.core.frozen import Deadlines
 from broker.executors.https import HttpsExecutor
 from tests.fakes import upstream as up
 from tests.fakes.answers import classified
-from tests.fakes.https_calls import OneSecret, loopback
+from tests.fakes.https_calls import OneSecret, http, loopback
 from tests.fakes.upstream import Upstream
 
 CAP = 262_144
@@ -44,7 +44,7 @@ async def test_a_hostile_answer_costs_little_and_is_typed(name: str) -> None:
         tracemalloc.stop()
     await executor.close()
 
-    verdict = classified(permit.frozen, raw).verdict
+    verdict = classified(http(permit), raw).verdict
     assert category is None or category is verdict.category
     assert len(raw.body) <= CAP
     assert took_s < 1.5

@@ -11,7 +11,7 @@ from broker.core.scrub import scrub, secret_set
 from broker.core.secret import Secret
 from broker.executors.https import HttpsExecutor
 from tests.fakes.answers import classified
-from tests.fakes.https_calls import OneSecret, loopback
+from tests.fakes.https_calls import OneSecret, http, loopback
 from tests.fakes.upstream import Conversation, Upstream
 
 TOKEN = "canary/tok+en=0123456789&abc"
@@ -49,7 +49,7 @@ async def test_an_echo_of_the_credential_does_not_reach_the_agent(secret: Creden
         permit = loopback(server.port, method="GET")
         raw = await executor.execute(permit)
     await executor.close()
-    outcome = scrub(classified(permit.frozen, raw), secret_set(secret))
+    outcome = scrub(classified(http(permit), raw), secret_set(secret))
 
     assert outcome.answer is not None
     assert outcome.hits > 0

@@ -8,7 +8,7 @@ from broker.contract.reasons import Category, Effect, RemoteEffect
 from broker.executors.https import HttpsExecutor
 from tests.fakes import upstream as up
 from tests.fakes.answers import classified
-from tests.fakes.https_calls import OneSecret, loopback, operation
+from tests.fakes.https_calls import OneSecret, http, loopback, operation
 from tests.fakes.upstream import Upstream
 
 CAP = 1000
@@ -27,8 +27,8 @@ async def test_an_oversized_success_is_malformed(status: int, packed: bool) -> N
     async with Upstream(paths=answers) as server:
         good = loopback(server.port, path="/fits", declared=write)
         bad = loopback(server.port, path="/exceeds", declared=write)
-        whole = classified(good.frozen, await executor.execute(good))
-        oversized = classified(bad.frozen, await executor.execute(bad))
+        whole = classified(http(good), await executor.execute(good))
+        oversized = classified(http(bad), await executor.execute(bad))
     await executor.close()
 
     assert Category.SUCCESS is whole.verdict.category

@@ -16,7 +16,6 @@ from broker.core.credential import (
     CredentialError,
     CredentialKind,
     HeaderSecret,
-    HttpSecret,
     covers,
     covers_url,
     header_for,
@@ -26,6 +25,7 @@ from broker.core.credential import (
     scrub_values,
     with_value,
 )
+from broker.core.http_secrets import PlainSecret
 from broker.core.secret import Secret
 
 VALUE = "canary-value-7Qx9"
@@ -186,7 +186,7 @@ def test_bindings_are_some_and_distinct(bindings: tuple[Binding, ...]) -> None:
         (CredentialKind.HEADER, HEADER, "X-Api-Key", f"key {VALUE}!".encode()),
     ],
 )
-def test_each_kind_makes_its_header(kind: CredentialKind, secret: HttpSecret, header: str, value: bytes) -> None:
+def test_each_kind_makes_its_header(kind: CredentialKind, secret: PlainSecret, header: str, value: bytes) -> None:
     assert kind == kind_of(secret) == Credential(name="a", bindings=(ROOT,), secret=secret).kind
     assert (header, Secret(value)) == header_for(secret)
 

@@ -18,7 +18,7 @@ from broker.executors.https import ExecutorError, HttpsExecutor, assert_fast_par
 from broker.executors.https import client as client_module
 from tests.fakes import upstream as up
 from tests.fakes.authority import Authority
-from tests.fakes.https_calls import CANARY, OneSecret, frozen, loopback, operation, over_tls, permit
+from tests.fakes.https_calls import CANARY, OneSecret, frozen, http, loopback, operation, over_tls, permit
 from tests.fakes.upstream import Upstream
 
 
@@ -77,7 +77,7 @@ async def test_each_kind_of_credential_is_injected_and_replaces_what_stood_there
     call = loopback(1)
     async with Upstream() as server:
         request = replace(
-            call.frozen,
+            http(call),
             headers=((name, "of the agent"), (name, "twice")),
             port=server.port,
             url=f"http://127.0.0.1:{server.port}/things",
@@ -107,7 +107,7 @@ async def test_the_version_of_the_permit_is_the_one_used(secrets: OneSecret, exe
 
 async def test_a_permit_without_a_version_sends_nothing(executor: HttpsExecutor) -> None:
     async with Upstream() as server:
-        raw = await executor.execute(permit(loopback(server.port).frozen, version=None))
+        raw = await executor.execute(permit(http(loopback(server.port)), version=None))
 
     assert (Fault.INTERNAL, Phase.APPROVED) == (raw.fault, raw.phase)
     assert 0 == server.accepted
@@ -145,7 +145,7 @@ async def test_a_store_that_is_locked_meanwhile_sends_nothing() -> None:
 async def test_a_header_that_may_not_be_sent_stops_the_request(executor: HttpsExecutor, name: str, value: str) -> None:
     async with Upstream() as server:
         call = loopback(server.port)
-        raw = await executor.execute(permit(replace(call.frozen, headers=((name, value),))))
+        raw = await executor.execute(permit(replace(http(call), headers=((name, value),))))
 
     assert (Fault.INTERNAL, True) == (raw.fault, raw.phase in {Phase.APPROVED, Phase.CONNECTING})
     assert 0 == server.accepted
@@ -170,7 +170,7 @@ async def test_a_url_that_differs_from_its_parts_sends_nothing(
     async with Upstream() as server:
         call = loopback(server.port)
         spelled = {name: value.replace("{port}", str(server.port)) for name, value in changes.items()}
-        raw = await executor.execute(permit(replace(call.frozen, **spelled)))  # type: ignore[arg-type]  # all text
+        raw = await executor.execute(permit(replace(http(call), **spelled)))  # type: ignore[arg-type]  # all text
 
     assert (Fault.INTERNAL, 0) == (raw.fault, server.accepted)
 

@@ -30,6 +30,12 @@ class OneSecret:
         return self.secret
 
 
+def http(permit: Permit) -> FrozenRequest:
+    """What a permit for HTTP allows."""
+    assert isinstance(permit.frozen, FrozenRequest)
+    return permit.frozen
+
+
 def operation(name: str = "things.get", *, method: str = "GET", effect: Effect = Effect.READ) -> Operation:
     return Operation(name=name, method=method, path="/things", effect=effect, place=HERE)
 

@@ -20,7 +20,7 @@ from broker.core.ledger import Doubt
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Limits
 from broker.core.resolve import HttpAsk, Invalid, resolve
-from broker.ports import Approved, Declined, Joined, Question, SessionView
+from broker.ports import Approved, Chosen, Declined, Joined, Question, SessionView
 from broker.vault import verify
 from tests.fakes import market
 from tests.fakes.audit_log import MemoryAudit
@@ -105,7 +105,7 @@ class DeskRoom:
 
     def asking(
         self, tasks: asyncio.TaskGroup, asked: Question | None = None
-    ) -> "asyncio.Task[Approved | Declined | Joined]":
+    ) -> "asyncio.Task[Approved | Chosen | Declined | Joined]":
         return tasks.create_task(self.desk.ask(asked or question()))
 
     async def card(self, number: int = 1) -> Waiting:

@@ -12,6 +12,7 @@ from broker.core.events import EventName
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.reply import Result, Unrecorded
 from broker.core.resolve import HttpAsk
+from broker.core.ssh.resolve import LookUpAsk
 from broker.operations.ledger import LedgerStore
 from broker.operations.reconcile import Errand, Reconciler, settled_by_human
 from tests.fakes import market
@@ -58,11 +59,11 @@ class Room:
         self.reconciler = Reconciler(
             ledger=store, policies=HeldPolicy(policy_of(SHOP)), audit=self.audit, clock=self.clock
         )
-        self.asked: list[tuple[HttpAsk, str]] = []
+        self.asked: list[tuple[HttpAsk | LookUpAsk, str]] = []
         self.answer: dict[str, Any] = {}
         self.meanwhile: Any = None
 
-    async def read_again(self, ask: HttpAsk, previous: str) -> dict[str, Any]:
+    async def read_again(self, ask: HttpAsk | LookUpAsk, previous: str) -> dict[str, Any]:
         self.asked.append((ask, previous))
         if self.meanwhile is not None:
             await self.meanwhile()
@@ -161,6 +162,7 @@ async def test_the_read_back_asks_with_the_attempts_own_arguments(room: Room) ->
     await room.settle(await doubtful(room))
 
     ((ask, previous),) = room.asked
+    assert isinstance(ask, HttpAsk)
     assert ("market", "orders.list", OP) == (ask.service, ask.operation, previous)
     assert {"page": 1.5, "note": "by canary-argument", "shop": 7} == ask.args
 
@@ -249,7 +251,7 @@ async def test_two_read_backs_that_end_at_once_are_one_word_in_the_log(room: Roo
     barrier = asyncio.Barrier(2)
 
     async def find(orders: list[Any], correlation_id: str) -> dict[str, Any]:
-        async def read_again(_: HttpAsk, __: str) -> dict[str, Any]:
+        async def read_again(_: HttpAsk | LookUpAsk, __: str) -> dict[str, Any]:
             await barrier.wait()
             return told(orders=orders)
 
