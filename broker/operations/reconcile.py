@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from broker.contract.reasons import Category, Effect, RemoteEffect, Retry, VaultState
+from broker.contract.reasons import Category, Effect, RemoteEffect, Retry, VaultState, WarningCode
 from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core import records, refusals, reply
@@ -19,12 +19,13 @@ from broker.core.events import AuditEvent, EventName
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.model import ReadBack
-from broker.core.predicate import PredicateError, answer_view, compile_selection, selected
+from broker.core.predicate import AnswerView, PredicateError, answer_view, compile_selection, selected
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk
 from broker.core.ssh.recall import look_ups, recalled
 from broker.core.ssh.resolve import LookUpAsk
+from broker.core.xml_tree import XmlError, tree_of
 from broker.operations.ledger import LedgerError, LedgerStore
 from broker.operations.ssh_look_up import proof_of
 from broker.ports import AuditLog, AuditUnwritable, Clock, PolicySource
@@ -271,10 +272,9 @@ def _filled(value: JsonValue, attempt: Attempt) -> JsonValue:
 def _matches(read_back: ReadBack, attempt: Attempt, answer: JsonObject) -> int | None:
     """How many objects of the answer are ours; None where that can't be told."""
     http = answer["http"]
-    if not isinstance(http, Mapping) or "body_json" not in http:
+    view = _view_of(http) if isinstance(http, Mapping) else None
+    if view is None:
         return None
-    status = http["status"]
-    view = answer_view(status=status if isinstance(status, int) else 0, json=http["body_json"])
     try:
         found = selected(compile_selection(read_back.match, {**attempt.args}), view)
     except PredicateError:
@@ -282,9 +282,24 @@ def _matches(read_back: ReadBack, attempt: Attempt, answer: JsonObject) -> int |
     return None if found is None else len(found)
 
 
+def _view_of(http: JsonObject) -> AnswerView | None:
+    """The answer as predicates see it: JSON, or a text that is a document of XML."""
+    status, text = http["status"], http.get("body")
+    known = status if isinstance(status, int) else 0
+    if "body_json" in http:
+        return answer_view(status=known, json=http["body_json"])
+    try:
+        return answer_view(status=known, text=text, xml=tree_of(text)) if isinstance(text, str) else None
+    except XmlError:
+        return None
+
+
 def _complete(answer: JsonObject) -> bool:
-    completeness = answer["completeness"]
-    return isinstance(completeness, Mapping) and completeness["complete"] is True
+    """What comes from an index that may be behind proves no absence, however whole it is."""
+    completeness, warnings = answer["completeness"], answer.get("warnings")
+    told = warnings if isinstance(warnings, list | tuple) else ()
+    stale = any(isinstance(one, Mapping) and one.get("code") == WarningCode.STALE_INDEX.value for one in told)
+    return isinstance(completeness, Mapping) and completeness["complete"] is True and not stale
 
 
 def _former_code(attempt: Attempt) -> str:
