@@ -227,7 +227,8 @@ def _examined(operation: Operation, permit: Permit, raw: Raw, secrets: SecretSet
     if not isinstance(raw, RawOutcome) or not isinstance(frozen, FrozenRequest):
         raise TypeError("an executor's outcome is not of the request's channel")
     classified = channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=False)
-    return Seen(raw=raw, page=read_page(operation, frozen, raw), scrubbed=scrub(classified, secrets))
+    page = read_page(operation, frozen, raw, classified.completeness)
+    return Seen(raw=raw, page=page, scrubbed=scrub(classified, secrets))
 
 
 def _remote(seen: Seen, walk: Walk) -> JsonObject:

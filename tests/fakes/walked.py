@@ -96,8 +96,8 @@ def walk_it(
         seen.asked.append(walk.asked)
         raw = upstream(walk.asked)
         ms += page_ms
-        read = read_page(operation, walk.asked, raw)
-        verdict = classify(walk.asked, raw, now_ms=0).verdict
+        classified = classify(walk.asked, raw, now_ms=0)
+        verdict, read = classified.verdict, read_page(operation, walk.asked, raw, classified.completeness)
         move = after(walk, verdict, read, is_clean=True, elapsed_ms=ms, policy=policy)
         if isinstance(move, Plain):
             return seen

@@ -6,7 +6,7 @@ Reads the answer as it was received, so nothing of it may leave; what leaves is 
 from dataclasses import dataclass
 
 from broker.contract.reasons import Category, IncompleteCode, Retry, WarningCode
-from broker.contract.result import IncompleteReason, Warn
+from broker.contract.result import Completeness, IncompleteReason, Warn
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.classify.reading import Reading, read_body
 from broker.core.evidence import id_text
@@ -32,6 +32,14 @@ _MESSAGES = {
     IncompleteCode.COMPLETENESS_UNVERIFIED: "Nothing declared tells whether this is everything.",
     IncompleteCode.IN_PROGRESS: "The upstream has not finished the work.",
 }
+_OF_THE_WALK = frozenset(
+    {
+        IncompleteCode.MORE_PAGES_AVAILABLE,
+        IncompleteCode.COMPLETENESS_UNVERIFIED,
+        IncompleteCode.RESULT_LIMIT_REACHED,
+        IncompleteCode.SNAPSHOT_CHANGED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +57,13 @@ class Page:
     warnings: tuple[Warn, ...]
 
 
-def read_page(operation: Operation, frozen: FrozenRequest, raw: RawOutcome) -> Page:
-    """What a page of the operation says. The verdict on it was made elsewhere."""
+def read_page(
+    operation: Operation, frozen: FrozenRequest, raw: RawOutcome, assessed: Completeness | None = None
+) -> Page:
+    """What a page of the operation says. The verdict on it was made elsewhere.
+
+    `assessed` is how whole the page is by itself: what of that concerns the page alone is said of the walk too.
+    """
     view = view_of(read_body(raw, method=frozen.method), raw)
     completeness, scope = operation.completeness, operation.scope
     rows = rows_of(completeness, view)
@@ -62,7 +75,7 @@ def read_page(operation: Operation, frozen: FrozenRequest, raw: RawOutcome) -> P
         total=_whole_number(at(view, completeness.total)) if completeness and completeness.total else None,
         snapshot=id_text(at(view, scope.snapshot)) if scope is not None and scope.snapshot is not None else None,
         bytes=len(raw.body),
-        reasons=reasons,
+        reasons=(*reasons, *_of_itself(assessed, reasons)),
         retry=retry,
         warnings=_warnings(operation, view),
     )
@@ -113,6 +126,13 @@ def _missing(declared: Operation, view: AnswerView) -> tuple[tuple[IncompleteRea
     order = (Retry.AFTER_HUMAN, Retry.NEVER, Retry.BOUNDED)
     worst = next((retry for retry in order if retry in retries), None)
     return tuple(reason(code) for code in dict.fromkeys(codes)), worst
+
+
+def _of_itself(assessed: Completeness | None, known: tuple[IncompleteReason, ...]) -> tuple[IncompleteReason, ...]:
+    """What a page lacks by itself; how the walk goes on from it, and whether it is the last, the walk knows better."""
+    told = () if assessed is None else assessed.reasons
+    codes = _OF_THE_WALK | {one.code for one in known}
+    return tuple(one for one in told if one.code not in codes)
 
 
 def _ids(rows: tuple[JsonValue, ...], place: str | None) -> tuple[str | None, ...]:

@@ -252,6 +252,13 @@ def test_warnings_are_told_once_for_the_walk() -> None:
     assert seen.complete
 
 
+def test_a_page_that_is_a_part_by_its_status_makes_the_whole_a_part() -> None:
+    seen = one(listing(by_token(Stability.SNAPSHOT)), page(things(1), status=206, next="a"), page(things(2)))
+
+    assert ["OUTPUT_TRUNCATED"] == seen.codes
+    assert [1, 2] == seen.ids
+
+
 def test_what_can_not_be_told_is_no_good_sign() -> None:
     fine = one(listing(NONE, incomplete(IncompleteCode.ITEM_FAILURES)), page(things(1), bad=False))
 
