@@ -32,6 +32,7 @@ _CALL = """examples:
 _EXPLAIN = """examples:
   doorward explain http GET github /user
   doorward explain call github.issues.list owner=acme repo=site
+  doorward explain collect github.issues.list owner=acme repo=site
   doorward explain ssh web-3 -- systemctl restart nginx"""
 
 
@@ -80,6 +81,8 @@ def _unheard(*_: object) -> None:
 def _explain(arguments: list[str]) -> int:
     if arguments[:1] == ["ssh"]:
         return _explain_ssh(arguments[1:])
+    if arguments[:1] == ["collect"]:
+        return _explain_collect(arguments[1:])
     if not arguments or arguments[0] not in {"http", "call"}:
         if arguments and arguments[0] in {"-h", "--help"}:
             request_parser("http", "doorward explain [http|call]", _EXPLAIN).parse_mixed(["--help"])
@@ -95,6 +98,16 @@ def _explain_ssh(arguments: list[str]) -> int:
 
     options, request = spelled("doorward explain ssh", arguments)
     return ask(lambda client: client.explain(request, action="ssh"), as_json=options.json, text=explanation, again=None)
+
+
+def _explain_collect(arguments: list[str]) -> int:
+    from broker.cli.collect import collect_parser, collect_request  # noqa: PLC0415 - for collections alone
+
+    options = collect_parser("doorward explain collect").parse_mixed(arguments)
+    request = collect_request(options)
+    return ask(
+        lambda client: client.explain(request, action="collect"), as_json=options.json, text=explanation, again=None
+    )
 
 
 def request_parser(noun: str, prog: str, epilog: str | None = None, *, json_option: bool = True) -> Parser:

@@ -54,3 +54,16 @@ def test_what_is_no_collection_is_a_mistake_of_usage(cli: CommandLine, line: str
 
     assert USAGE == code
     assert err
+
+
+def test_a_collection_can_be_explained_first(cli: CommandLine) -> None:
+    told = {"decision": "ask", "message": "A human would be asked.", "operation": "github.issues.list", "rules": []}
+    with cli.agent_daemon() as daemon:
+        daemon.replies["POST /v1/explain"] = (200, told)
+        code, out, _ = cli.run("explain", "collect", "github.issues.list", "--pages", "3")
+        body = daemon.bodies("POST /v1/explain")[0]
+
+    assert 0 == code
+    assert out.startswith("ask: A human would be asked.")
+    request = {"service": "github", "operation": "issues.list", "args": {}, "budget": {"pages": 3}}
+    assert {"action": "collect", "request": request} == body
