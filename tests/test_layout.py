@@ -47,6 +47,7 @@ OPENERS = {
     "broker/client/handover.py": "hands keys and values to the daemon, and a passphrase to the screen",
     "broker/daemon/seed_home.py": "packs the log's signing seeds for the keyring",
     "broker/audit/": "seals and opens records of the log with its own keys",
+    "broker/operations/evidence_store.py": "seals recorded collections",
     "broker/operations/ledger.py": "seals recorded results",
     "broker/vault/": "seals and opens records",
     "broker/executors/": "hands the header to the wire",
