@@ -151,3 +151,18 @@ def test_what_breaks_off_in_a_secret_stays() -> None:
 
     assert b"a " == cut.feed(b"a " + values[0][:-1]) + cut.finish(is_whole=False)
     assert b"a " + values[0][:-1] == whole.feed(b"a " + values[0][:-1]) + whole.finish()
+
+
+def test_escapes_within_escapes_wait_for_their_ends() -> None:
+    rng = seeded(SEED + 5)
+    secrets, values = sets(rng)[2]
+    nested = quote("".join(f"\\u{octet:04x}" for octet in values[0])).encode()  # each is %5Cu0063
+    for cut in range(1, 12):
+        stream = StreamScrubber(secrets)
+
+        out = stream.feed(b"a|" + nested[:cut]) + stream.feed(nested[cut:] + b"|b") + stream.finish()
+        assert (b"a|", True) == (out, stream.withheld)  # found, and of no form that can be cut out
+
+
+def test_without_values_nothing_is_found() -> None:
+    assert 0 == SecretSet(replaced=[]).clean(b"anything").hits

@@ -140,3 +140,19 @@ def test_what_is_made_of_the_key_is_handed_out_to_be_kept_back() -> None:
     line = signature.headers[-1][1].reveal()
     assert made in signature.derived
     assert line.rpartition(b"=")[2] == signature.derived[1].reveal()
+
+
+def test_headers_that_may_change_on_the_way_are_not_signed() -> None:
+    host = "sqs.eu-west-1.amazonaws.com"
+    request = ToSign(
+        method="GET", host=host, path="/", query="", headers=(("host", host), ("accept", "a")), body_sha256="0" * 64
+    )
+
+    assert "SignedHeaders=host;x-amz-date," in ours(key(), request)["authorization"]
+
+
+def test_a_port_and_brackets_are_no_part_of_the_name() -> None:
+    secret = key(region="eu-west-3", aws_service="s3")
+    for host in ("[::1]:9000", "127.0.0.1:9000"):
+        request = ToSign(method="GET", host=host, path="/", query="", headers=(("host", host),), body_sha256="0" * 64)
+        assert "eu-west-3/s3" in ours(secret, request)["authorization"]
