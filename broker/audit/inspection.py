@@ -5,14 +5,13 @@ have the bytes that were verified before. The child reads public knowledge alone
 spoken to through a socket, which no other process can open by way of /proc, as it could open a pipe.
 """
 
-import selectors
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from broker.audit.faults import AuditError
@@ -23,6 +22,7 @@ from broker.contract.wire import JsonObject, JsonValue, WireError, dump, parse_o
 from broker.core.damage import KnownDamage
 
 INSPECTION_S = 300.0
+GLANCE_S = 0.05  # how soon an inspection notices that nobody wants it any more
 MAX_LINE_BYTES = 1 << 20
 SUSPECT = frozenset(
     {
@@ -76,13 +76,22 @@ class Inspector:
         self._argv = list(argv or command())
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
-        self._stopped = False
+        self._stopped = threading.Event()
         self._verified: JsonValue = None
         self.percent: int | None = None
         """How far the inspection is that runs now; None while none does."""
 
-    def inspect(self, anchors: Sequence[HeldAnchor] = (), *, known: KnownDamage | None = None) -> Inspection:
-        """Waits for the disk. Raises AuditError where no answer came: too late, or the log or its pin can't be read."""
+    def inspect(
+        self,
+        anchors: Sequence[HeldAnchor] = (),
+        *,
+        known: KnownDamage | None = None,
+        called_off: threading.Event | None = None,
+    ) -> Inspection:
+        """Waits for the disk. Raises AuditError where no answer came: too late, or the log or its pin can't be read.
+
+        Setting `called_off` ends it soon, also while it waits for another one's end.
+        """
         request: JsonObject = {
             "directory": str(self._paths.directory),
             "pin": str(self._paths.pin),
@@ -91,10 +100,10 @@ class Inspector:
             "verified": self._verified,
             "limit_s": int(self._limit_s) + 1,
         }
-        with self._turn:
+        with self._alone(called_off):
             self.percent = 0
             try:
-                answer = self._ask(request)
+                answer = self._ask(request, called_off)
             finally:
                 self.percent = None
             self._verified = answer.get("verified")
@@ -102,15 +111,32 @@ class Inspector:
 
     def stop(self) -> None:
         """End the inspection that runs, and begin none any more."""
-        self._stopped = True
-        child = self._child
-        if child is not None:
-            child.kill()
+        self._stopped.set()
 
-    def _ask(self, request: JsonObject) -> JsonObject:
-        if self._stopped:
+    @contextmanager
+    def _alone(self, called_off: threading.Event | None) -> Iterator[None]:
+        while not self._turn.acquire(timeout=GLANCE_S):
+            self._refuse_unwanted(called_off)
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _refuse_unwanted(self, called_off: threading.Event | None) -> None:
+        if self._stopped.is_set():
             raise AuditError("the audit log was not verified: the daemon stops")
+        if called_off is not None and called_off.is_set():
+            raise AuditError("the audit log was not verified: it was called off")
+
+    def _ask(self, request: JsonObject, called_off: threading.Event | None) -> JsonObject:
         deadline_s = time.monotonic() + self._limit_s
+
+        def go_on() -> None:
+            self._refuse_unwanted(called_off)
+            if time.monotonic() > deadline_s:
+                raise AuditError(f"the audit log was not verified within {self._limit_s:g} s; try again")
+
+        go_on()
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
@@ -119,29 +145,26 @@ class Inspector:
             with child:
                 self._child = child
                 try:
-                    with suppress(OSError):  # a child that is gone, or does not listen, says so by its silence
-                        _give(ours, request, self._limit_s)
-                    return self._told(ours, deadline_s)
+                    ours.settimeout(GLANCE_S)
+                    with suppress(OSError):  # a child that is gone says so by its silence
+                        _give(ours, request, go_on)
+                    return self._told(ours, go_on)
                 finally:
                     self._child = None
                     child.kill()
 
-    def _told(self, channel: socket.socket, deadline_s: float) -> JsonObject:
+    def _told(self, channel: socket.socket, go_on: Callable[[], None]) -> JsonObject:
         buffered = b""
-        with selectors.DefaultSelector() as ready:
-            ready.register(channel, selectors.EVENT_READ)
-            while True:
-                while b"\n" in buffered:
-                    line, buffered = buffered.split(b"\n", 1)
-                    answer = self._line(line)
-                    if answer is not None:
-                        return answer
-                if not ready.select(max(0.0, deadline_s - time.monotonic())):
-                    raise AuditError(f"the audit log was not verified within {self._limit_s:g} s; try again")
-                part = _received(channel)
-                buffered += part
-                if not part or len(buffered) > MAX_LINE_BYTES:
-                    raise AuditError("the audit log was not verified: its verifier ended without a verdict")
+        while True:
+            while b"\n" in buffered:
+                line, buffered = buffered.split(b"\n", 1)
+                answer = self._line(line)
+                if answer is not None:
+                    return answer
+            part = _received(channel, go_on)
+            buffered += part
+            if not part or len(buffered) > MAX_LINE_BYTES:
+                raise AuditError("the audit log was not verified: its verifier ended without a verdict")
 
     def _line(self, line: bytes) -> JsonObject | None:
         """The answer; None for a line that tells of progress."""
@@ -158,18 +181,25 @@ class Inspector:
         return answer
 
 
-def _give(channel: socket.socket, request: JsonObject, limit_s: float) -> None:
-    channel.settimeout(limit_s)
-    channel.sendall(dump(request))
+def _give(channel: socket.socket, request: JsonObject, go_on: Callable[[], None]) -> None:
+    left = memoryview(dump(request))
+    while left:
+        go_on()
+        with suppress(TimeoutError):
+            left = left[channel.send(left) :]
     channel.shutdown(socket.SHUT_WR)
 
 
-def _received(channel: socket.socket) -> bytes:
+def _received(channel: socket.socket, go_on: Callable[[], None]) -> bytes:
     """Nothing where the child is gone."""
-    try:
-        return channel.recv(1 << 16)
-    except OSError:  # it went without having read what it was given
-        return b""
+    while True:
+        go_on()
+        try:
+            return channel.recv(1 << 16)
+        except TimeoutError:
+            continue
+        except OSError:  # it went without having read what it was given
+            return b""
 
 
 def inspection_of(answer: JsonObject) -> Inspection:

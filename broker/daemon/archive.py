@@ -4,6 +4,7 @@ What widens was signed before it came here; it is recorded with the key that sig
 """
 
 import asyncio
+import threading
 from collections.abc import Mapping
 
 from broker.audit import AuditError
@@ -21,6 +22,7 @@ from broker.core.policy.explain import explain
 from broker.core.policy.model import AgentProgram
 from broker.core.resolve import Invalid
 from broker.daemon.credentials import Credentials
+from broker.daemon.openings import refuse_called_off
 from broker.operations.ledger import LedgerError
 from broker.operations.reconcile import settled_by_human
 from broker.server.agent_routes import new_correlation_id
@@ -195,28 +197,33 @@ class Archive(Credentials):
         async with self._turn:  # no lock comes between the vault's state and its signature
             return await self._checkpoints.give()
 
-    def _check(self, opened: Opened) -> QuarantineReason | None:
+    def _check(self, opened: Opened, called_off: threading.Event) -> QuarantineReason | None:
         """While unlocking: log and vault belong together, and neither has gone back behind what the other knows."""
         at = self._at
         if not at.pin.opened_by(opened.audit_keys().audit_sk):
             return QuarantineReason.AUDIT_MISMATCH
         try:
-            found = at.watch.at_unlock(known=opened.known_damage(), head=opened.audit_head())
+            found = at.watch.at_unlock(known=opened.known_damage(), head=opened.audit_head(), called_off=called_off)
             at.watch.refuse_unusable(found)
             reason = at.watch.reason(found)
-            if reason is None and self._told_generation(opened) > opened.generation:
+            if reason is None and self._told_generation(opened, called_off) > opened.generation:
                 self._warn("the audit log tells of a later vault than the one that is here")
                 reason = QuarantineReason.GENERATION_WENT_BACK
         except AuditError as cause:  # that proves nothing against the vault, and nothing for it
+            refuse_called_off(called_off)
             text = f"The audit log can't be used, so the vault stays locked: {cause}"
             raise ControlError("audit_unwritable", text) from None
         return reason
 
-    def _told_generation(self, opened: Opened) -> int:
-        """The latest vault that the log tells of since the head that this one remembers. Raises AuditError."""
+    def _told_generation(self, opened: Opened, called_off: threading.Event) -> int:
+        """The latest vault that the log tells of since the head that this one remembers. Raises AuditError.
+
+        Raises ControlError where the opening is called off: that head may lie far back.
+        """
         known, generation, self._ledger_told = opened.audit_head(), 0, 0
         key, directory = opened.audit_keys().audit_sk, self._at.audit_paths.directory
         for _, told in read_events(directory, key, start_seq=known.seq if known else 0):
+            refuse_called_off(called_off)
             self._ledger_told = max(self._ledger_told, _number_in(told, "ledger"))
             generation = max(generation, _number_in(told, "generation"))
         return generation

@@ -27,6 +27,7 @@ from broker.core.events import AuditEvent, EventName
 from broker.core.secret import Secret
 from broker.daemon.checkpoints import Checkpoints
 from broker.daemon.log_watch import told_of
+from broker.daemon.openings import Openings
 from broker.daemon.premises import Premises
 from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
@@ -46,6 +47,7 @@ class Credentials:
     def __init__(self, premises: Premises) -> None:
         self._at = premises
         self._turn = asyncio.Lock()  # whatever opens, closes or replaces what is open does so alone
+        self._openings = Openings()
         self._warned: list[str] = []
         self._checkpoints = Checkpoints(premises.writer, premises.vault)
         self._ledger_told = 0  # the last write of the ledger that the audit log tells of, found while unlocking

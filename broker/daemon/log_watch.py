@@ -7,6 +7,7 @@ what is sealed.
 """
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -92,14 +93,16 @@ class LogWatch:
         first = [] if self._anchor_at_start is None else [self._anchor_at_start]
         return self._inspect([*first, *self._from_keyring()], self._copied())
 
-    def at_unlock(self, *, known: KnownDamage | None, head: AuditHead | None) -> Inspection:
-        """Also held against the head that the vault remembers. Raises AuditError."""
+    def at_unlock(
+        self, *, known: KnownDamage | None, head: AuditHead | None, called_off: threading.Event
+    ) -> Inspection:
+        """Also held against the head that the vault remembers. Raises AuditError, soon where it is called off."""
         remembered = [] if head is None else [HeldAnchor(rung=Rung.VAULT, anchor=self._anchor_of(head))]
-        return self._inspect([*self._from_file(), *self._from_keyring(), *remembered], known)
+        return self._inspect([*self._from_file(), *self._from_keyring(), *remembered], known, called_off)
 
-    def again(self, known: KnownDamage | None = None) -> Inspection:
-        """Without the vault's word. Raises AuditError."""
-        return self._inspect([*self._from_file(), *self._from_keyring()], known)
+    def again(self, known: KnownDamage | None = None, called_off: threading.Event | None = None) -> Inspection:
+        """Without the vault's word. Raises AuditError, soon where it is called off."""
+        return self._inspect([*self._from_file(), *self._from_keyring()], known, called_off)
 
     def epoch_began(self) -> None:
         """The head goes to the keyring soon, once what was found there before was looked at."""
@@ -233,11 +236,14 @@ class LogWatch:
         except OSError as cause:
             raise AuditError(f"{self._copy} can't be written: {cause.strerror or cause}") from cause
 
-    def _inspect(self, anchors: list[HeldAnchor], known: KnownDamage | None) -> Inspection:
+    def _inspect(
+        self, anchors: list[HeldAnchor], known: KnownDamage | None, called_off: threading.Event | None = None
+    ) -> Inspection:
         try:
-            found = self._inspector.inspect(anchors, known=known)
+            found = self._inspector.inspect(anchors, known=known, called_off=called_off)
         except AuditError as error:
-            self.failed = str(error)
+            if called_off is None or not called_off.is_set():
+                self.failed = str(error)
             raise
         self.failed = None
         self.latest = Watched(inspection=found, at_ms=self._now_ms())

@@ -7,6 +7,7 @@ Each change is recorded durably before the answer; what takes away happens even 
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ from broker.core.secret import Secret
 from broker.daemon.archive import Archive
 from broker.daemon.credentials import told
 from broker.daemon.log_watch import told_of
+from broker.daemon.openings import refuse_called_off
 from broker.operations.ledger import LedgerError
 from broker.policyfiles.files import PolicyError
 from broker.ports import AuditUnwritable
@@ -92,25 +94,28 @@ class DaemonOffice(Archive):
         }
 
     async def unlock(self, kek: bytes) -> JsonObject:
-        """Open the vault. What can't be recorded is not opened."""
-        async with self._turn:
-            was_open = self._at.vault.state is VaultState.READY  # in use, or about to be locked
-            await self._open_vault(Secret(kek))
-            if not was_open:
-                try:
-                    await self._put_in_use()
-                except BaseException:
-                    await self._lock(tell=False)
-                    raise
+        """Open the vault. What can't be recorded is not opened, nor what was locked meanwhile."""
+        with self._openings.begin() as called_off:
+            async with self._turn:
+                refuse_called_off(called_off)
+                was_open = self._at.vault.state is VaultState.READY  # in use, or about to be locked
+                await self._open_vault(Secret(kek), called_off)
+                if not was_open:
+                    try:
+                        refuse_called_off(called_off)
+                        await self._put_in_use(called_off)
+                    except BaseException:
+                        await self._lock(tell=False)
+                        raise
         self._at.changed()
         latest = self._at.watch.latest
         return self._state() if was_open or latest is None else {**self._state(), "audit": told_of(latest.inspection)}
 
-    async def _open_vault(self, kek: Secret) -> None:
+    async def _open_vault(self, kek: Secret, called_off: threading.Event) -> None:
         at = self._at
         known = at.vault.quarantine_reason
         try:
-            await asyncio.to_thread(at.vault.unlock, kek, check=self._check)
+            await asyncio.to_thread(at.vault.unlock, kek, check=lambda opened: self._check(opened, called_off))
         except VaultError as error:
             await self._not_opened(error, "/v1/unlock", known=known is not None)
             raise told(error) from None
@@ -127,8 +132,8 @@ class DaemonOffice(Archive):
             self._post(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
             at.changed()
 
-    async def _put_in_use(self) -> None:
-        """Everything that hangs on the open vault; actions may run when all of it stands."""
+    async def _put_in_use(self, called_off: threading.Event) -> None:
+        """Everything that hangs on the open vault; actions may run when all of it stands and no lock is waiting."""
         at = self._at
         at.ledger.unlock(
             seal_key=self._of_vault(lambda: at.vault.derived_key(SEALS)),
@@ -149,12 +154,14 @@ class DaemonOffice(Archive):
         await at.record(EventName.VAULT_UNLOCKED, term=at.vault.term, generation=at.vault.generation)
         await self._remember_head()
         at.floods.summarise(afresh=True)  # who was refused for the lock's sake may ask again at once
-        at.reading.open(self._of_vault(at.vault.audit_sk))
-        at.custody.use()
+        if not called_off.is_set():
+            at.reading.open(self._of_vault(at.vault.audit_sk))
+            at.custody.use()
 
     async def lock(self) -> JsonObject:
         """Lock, void cards, end sessions, drop connections; work in flight finishes. Locks even if not recorded."""
         self._close_down(Happening.LOCKED, Ended.LOCKED)  # at once, whatever else is under way
+        self._openings.call_off()
         async with self._turn:
             await self._lock(tell=True)
         self._at.changed()

@@ -6,6 +6,7 @@ behind it is kept sealed as known. Whatever goes wrong half-way leaves the vault
 
 import asyncio
 import logging
+import threading
 from contextlib import suppress
 
 from broker.audit import AuditError
@@ -20,6 +21,7 @@ from broker.core.secret import Secret
 from broker.daemon.credentials import told
 from broker.daemon.log_watch import aged
 from broker.daemon.office import DaemonOffice
+from broker.daemon.openings import refuse_called_off
 from broker.daemon.premises import Premises
 from broker.daemon.readoption_words import lost, proven
 from broker.server.faults import ControlError
@@ -119,24 +121,28 @@ class WatchedOffice(DaemonOffice):
 
     async def readopt(self, kek: bytes, claimed: Claimed) -> JsonObject:
         """Take the vault over as it is, and the log with it, at a human's signed word."""
-        async with self._turn:
-            at = self._at
-            reason = at.vault.quarantine_reason
-            if reason is None:
-                raise ControlError("settled", "The vault is not quarantined; there is nothing to take over.")
-            if reason in NEEDS_BACKUP:
-                raise ControlError("damaged", f"The vault can't be taken over: {in_words(reason)}; {remedy(reason)}.")
-            shown = await self._found()
-            if dict(claimed.params) != self._params(reason, shown):
-                raise ControlError("changed", "What was signed is not what is here now; look at it again.")
-            await self._still(shown)
-            key_id = await self._take_over(Secret(kek), claimed, reason, shown)
-            try:
-                await self._go_on(reason, shown, key_id)
-            except BaseException:
-                if at.vault.state is VaultState.READY:  # else it is quarantined for what was found meanwhile
-                    await self._quarantine(reason)
-                raise
+        with self._openings.begin() as called_off:
+            async with self._turn:
+                return await self._readopt(Secret(kek), claimed, called_off)
+
+    async def _readopt(self, kek: Secret, claimed: Claimed, called_off: threading.Event) -> JsonObject:
+        at = self._at
+        reason = at.vault.quarantine_reason
+        if reason is None:
+            raise ControlError("settled", "The vault is not quarantined; there is nothing to take over.")
+        if reason in NEEDS_BACKUP:
+            raise ControlError("damaged", f"The vault can't be taken over: {in_words(reason)}; {remedy(reason)}.")
+        shown = await self._found(called_off)
+        if dict(claimed.params) != self._params(reason, shown):
+            raise ControlError("changed", "What was signed is not what is here now; look at it again.")
+        await self._still(shown, called_off)
+        key_id = await self._take_over(kek, claimed, reason, shown, called_off)
+        try:
+            await self._go_on(reason, shown, key_id, called_off)
+        except BaseException:
+            if at.vault.state is VaultState.READY:  # else it is quarantined for what was found meanwhile
+                await self._quarantine(reason)
+            raise
         at.changed()
         return {**self._state(), "known": at.vault.known_damage() is not None, "frozen": at.sessions.frozen}
 
@@ -150,25 +156,26 @@ class WatchedOffice(DaemonOffice):
         self._post(EventName.VAULT_QUARANTINED, why=reason.value)
         at.changed()
 
-    async def _found(self) -> Inspection | None:
+    async def _found(self, called_off: threading.Event | None = None) -> Inspection | None:
         """What spoke against the log, or else what the latest inspection said. Raises ControlError."""
         watch = self._at.watch
         if watch.cause is not None:
             return watch.cause
-        return await self._inspected(None) if watch.latest is None else watch.latest.inspection
+        return await self._inspected(None, called_off) if watch.latest is None else watch.latest.inspection
 
-    async def _inspected(self, known: KnownDamage | None) -> Inspection:
+    async def _inspected(self, known: KnownDamage | None, called_off: threading.Event | None) -> Inspection:
         try:
-            found = await asyncio.to_thread(self._at.watch.again, known)
+            found = await asyncio.to_thread(self._at.watch.again, known, called_off)
             self._at.watch.refuse_unusable(found)
         except AuditError as cause:
+            refuse_called_off(called_off)
             raise ControlError("audit_unwritable", f"The audit log can't be used: {cause}") from None
         return found
 
-    async def _still(self, shown: Inspection | None) -> None:
+    async def _still(self, shown: Inspection | None, called_off: threading.Event) -> None:
         """Raises ControlError where the log is not what was shown: a human takes over only what he has seen."""
         damage = None if shown is None else shown.damage
-        now = await self._inspected(damage)
+        now = await self._inspected(damage, called_off)
         if damage is None:
             same = not now.suspect
         elif damage.verdict in FROM_OUTSIDE:  # what the vault remembers is sealed: without it the log may well be whole
@@ -180,7 +187,12 @@ class WatchedOffice(DaemonOffice):
             raise ControlError("changed", f"The audit log is not as it was shown any more; {how}.")
 
     async def _take_over(
-        self, kek: Secret, claimed: Claimed, reason: QuarantineReason, shown: Inspection | None
+        self,
+        kek: Secret,
+        claimed: Claimed,
+        reason: QuarantineReason,
+        shown: Inspection | None,
+        called_off: threading.Event,
     ) -> str:
         """The vault, ready but in no use yet; the id of the key that signed. Raises ControlError."""
         signers: list[str] = []
@@ -192,12 +204,12 @@ class WatchedOffice(DaemonOffice):
                 raise ControlError("bad_signature", "No enrolled approver key made this signature.")
             if not self._at.pin.opened_by(opened.audit_keys().audit_sk):
                 raise ControlError("damaged", "The pin of the audit log is not this vault's: restore your copy of it.")
-            if reason not in _LOSSES and (more := self._more_lost(opened, shown)) is not None:
+            if reason not in _LOSSES and (more := self._more_lost(opened, shown, called_off)) is not None:
                 worse.append(more)
                 raise _more_than_shown(more)
             signers.append(signer)
             with suppress(AuditError):
-                return self._told_generation(opened)
+                return self._told_generation(opened, called_off)
             return 0
 
         try:
@@ -211,18 +223,25 @@ class WatchedOffice(DaemonOffice):
             raise
         return signers[0]
 
-    def _more_lost(self, opened: Opened, shown: Inspection | None) -> QuarantineReason | None:
+    def _more_lost(
+        self, opened: Opened, shown: Inspection | None, called_off: threading.Event
+    ) -> QuarantineReason | None:
         """What only the opened vault can tell; the head that it remembers is forgotten by a takeover."""
         watch, head = self._at.watch, opened.audit_head()
         try:
             more = watch.lost_behind(head, shown)
             if more is not None:
-                watch.at_unlock(known=opened.known_damage(), head=head)  # so that the next look shows it
+                watch.at_unlock(  # so that the next look shows it
+                    known=opened.known_damage(), head=head, called_off=called_off
+                )
         except AuditError as cause:
+            refuse_called_off(called_off)
             raise ControlError("audit_unwritable", f"The audit log can't be used: {cause}") from None
         return more
 
-    async def _go_on(self, reason: QuarantineReason, shown: Inspection | None, key_id: str) -> None:
+    async def _go_on(
+        self, reason: QuarantineReason, shown: Inspection | None, key_id: str, called_off: threading.Event
+    ) -> None:
         """The log goes on under the root's word, what stays broken is known, and everything is put in use."""
         at = self._at
         if at.writer.suspended is not None or not at.writer.endorsed or (shown is not None and shown.suspect):
@@ -232,7 +251,7 @@ class WatchedOffice(DaemonOffice):
                 await at.writer.readopt(at.vault.sign_as_root, next_file=broken and not lineage)
             except AuditError as cause:
                 raise ControlError("damaged", f"The audit log can't be taken over: {cause}") from None
-        damage = await self._remaining(shown)
+        damage = await self._remaining(shown, called_off)
         at.watch.cause = None
         await self._vault_work(lambda: at.vault.remember_damage(damage))
         if self._transient is not None:
@@ -249,18 +268,18 @@ class WatchedOffice(DaemonOffice):
             proven_to=None if verdict is None else verdict.proven_to,
             known=damage is not None,
         )
-        await self._put_in_use()
+        await self._put_in_use(called_off)
 
-    async def _remaining(self, shown: Inspection | None) -> KnownDamage | None:
+    async def _remaining(self, shown: Inspection | None, called_off: threading.Event) -> KnownDamage | None:
         """What is broken for good, once the log goes on behind it."""
         at = self._at
         await asyncio.to_thread(at.watch.anchor_anew)
-        found = await self._inspected(None)
+        found = await self._inspected(None, called_off)
         if not found.suspect or found.damage is None:
             at.watch.keep_copy(None)
             return None
         damage = aged(found.damage, self._now())
-        behind = await self._inspected(damage)
+        behind = await self._inspected(damage, called_off)
         if behind.suspect or not _is_shown(damage, shown):
             new = at.watch.reason(found) or QuarantineReason.AUDIT_ALTERED
             await self._quarantine(new)

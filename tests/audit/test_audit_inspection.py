@@ -305,7 +305,7 @@ def test_stopping_ends_the_child_and_begins_none(log: SmallLog) -> None:
     inspector.stop()
     asking.join(10)
     ask()
-    assert ["without a verdict" in told[0], "daemon stops" in told[1]] == [True, True]
+    assert ["daemon stops" in told[0], "daemon stops" in told[1]] == [True, True]
 
 
 def test_the_child_sees_no_environment_and_no_descriptor(log: SmallLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_nobody_else_can_answer_in_the_childs_place_or_read_what_it_is_told(log:
     asking.join(10)
 
     assert [errno.ENXIO] * 4 == refusals
-    assert "without a verdict" in told[0]
+    assert "daemon stops" in told[0]
 
 
 def test_a_child_that_does_not_listen_is_not_waited_for_longer_than_any(log: SmallLog) -> None:
@@ -356,6 +356,32 @@ def test_a_child_that_does_not_listen_is_not_waited_for_longer_than_any(log: Sma
     with pytest.raises(AuditError, match="not verified within"):
         inspector.inspect(in_file(log.anchor) * 4000)
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("anchors", [1, 4000], ids=["heard", "not listened to"])
+def test_an_inspection_that_is_called_off_ends_soon_and_so_does_one_that_waits_for_its_turn(
+    log: SmallLog, anchors: int
+) -> None:
+    inspector = Inspector(log.paths, argv=[sys.executable, "-I", "-c", CHILDREN["late"][0]])
+    called_off, told = threading.Event(), list[str]()
+
+    def ask() -> None:
+        with pytest.raises(AuditError) as refused:
+            inspector.inspect(in_file(log.anchor) * anchors, called_off=called_off)
+        told.append(str(refused.value))
+
+    asking = [threading.Thread(target=ask) for _ in range(2)]
+    for one in asking:
+        one.start()
+    deadline = time.monotonic() + 10
+    while inspector._child is None:
+        assert time.monotonic() < deadline
+    called_off.set()
+    for one in asking:
+        one.join(5)
+
+    assert ["the audit log was not verified: it was called off"] * 2 == told
+    assert inspector.percent is None
 
 
 @pytest.mark.parametrize("request_bytes", [b"", b"[]", b"{}", b'{"limit_s": 5}', b'{"limit_s": "x"}'])
