@@ -131,7 +131,10 @@ def _numbers(key: PrivateKey) -> Iterator[bytes]:
             for number in (numbers.d, numbers.p, numbers.q, numbers.dmp1, numbers.dmq1, numbers.iqmp):
                 yield number.to_bytes((number.bit_length() + 7) // 8)
         case EllipticCurvePrivateKey():
-            yield key.private_numbers().private_value.to_bytes((key.curve.key_size + 7) // 8)
+            scalar = key.private_numbers().private_value.to_bytes((key.curve.key_size + 7) // 8)
+            yield scalar
+            if scalar.startswith(b"\0"):  # OpenSSH's form leaves zeros at the beginning out
+                yield scalar.lstrip(b"\0")
 
 
 def _private_lines(key: PrivateKey, form: PrivateFormat, length: int, parts: tuple[bytes, ...]) -> Iterator[bytes]:

@@ -158,6 +158,26 @@ def test_no_private_line_of_a_copy_on_the_host_gets_out(key: object, form: Priva
     assert cleaned.withheld or PLACEHOLDER in cleaned.data
 
 
+@pytest.mark.parametrize("form", [PrivateFormat.OpenSSH, PrivateFormat.TraditionalOpenSSL, PrivateFormat.PKCS8])
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_a_number_that_begins_with_zeros_is_known_in_every_form(
+    form: PrivateFormat, curve: ec.EllipticCurve, zeros: int
+) -> None:
+    """OpenSSH's form leaves them out, the others keep them: half of all P-521 keys have one."""
+    size = curve.key_size // 8 - zeros
+    value = int.from_bytes(b"\x7f" + bytes(range(1, size)))
+    key = ec.derive_private_key(value, curve)
+    copy = pem(key, form, None)
+    cleaned = secret_set(key_secret(Secret(pem(key)))).clean(copy)
+    whole = base64.b64decode(b"".join(copy.split(b"\n")[1:-2]))
+    at = whole.index(value.to_bytes(size)) * 4 // 3
+    told = b"".join(copy.split(b"\n")[1:-2])[at : at + size]
+
+    assert cleaned.is_echo
+    assert cleaned.withheld or not any(told[i : i + 24] in cleaned.data for i in range(len(told) - 24))
+
+
 def test_what_all_keys_have_in_common_is_no_echo() -> None:
     secret = key_secret(Secret(pem(ED)))
     other = pem(Ed25519PrivateKey.generate())
