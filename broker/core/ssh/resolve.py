@@ -188,6 +188,8 @@ def _declared(
     fits = fits_of(where.settings.operations.values(), where.host, words)
     if [fit.operation.name for fit in fits] != [operation.name]:
         raise _schema("These arguments spell the command of another operation; ask for that one.")
+    if fits[0].args != args:  # else one command would be changes of several objects, by who tells it
+        raise _schema("The command that these arguments spell is read as one of other arguments; give those.")
     own = _quoted(words) if command is None else command
     _check_command(own)
     return _frozen(ask, where, operation, own, words if command is None else ask.argv, args)

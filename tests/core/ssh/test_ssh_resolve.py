@@ -171,6 +171,26 @@ def test_a_command_that_fits_two_operations_alike_is_asked_for_by_name() -> None
     assert ("s.twice", "s.exec") == tuple(not isinstance(one, Invalid) and one.operation for one in (twice, apart))
 
 
+def test_one_command_is_of_one_object_by_whoever_tells_it() -> None:
+    """T36, T37: arguments that share out the same words in another way would be another object's."""
+    policy = ssh_policy(
+        'version = 1\n[services.s]\nkind = "ssh"\nhosts = { "a" = { user = "u", host_keys = "accept-new" } }\n'
+        '[services.s.operations.drop]\ncommand = ["drop", "{space}/{item}"]\neffect = "write"\ntargets = ["space"]\n'
+    )
+    one, other = (
+        resolved(policy, SshAsk(host="a", operation="drop", args={"space": space, "item": item}))
+        for space, item in (("x", "y/z"), ("x/y", "z"))
+    )
+    read = resolved(policy, SshAsk(host="a", command=b"drop x/y/z"))
+
+    assert isinstance(other, Invalid)
+    assert "other arguments" in other.message
+    assert not isinstance(one, Invalid)
+    assert not isinstance(read, Invalid)
+    assert (one.args, one.targets) == (read.args, read.targets)
+    assert ("x",) == one.targets
+
+
 def test_a_look_up_goes_to_a_host_of_the_policy() -> None:
     action = LookUp(operation_id="op_1", since=STORE)
     ask = LookUpAsk(service="web", host="web-1", operation="restart", effect=Effect.EXEC, action=action)
