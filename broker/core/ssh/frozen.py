@@ -100,8 +100,8 @@ def described(action: SshAction) -> str:
     match action:
         case Exec(command=command):
             return command.decode("utf-8", "backslashreplace")
-        case Put(path=path, content=content):
-            return f"put {path} ({len(content)} bytes)"
+        case Put(path=path, content=content, mode=mode):
+            return f"put {path} ({len(content)} bytes{'' if mode is None else f', mode {mode:04o}'})"
         case Get(path=path):
             return f"get {path}"
         case LookUp(operation_id=operation_id):

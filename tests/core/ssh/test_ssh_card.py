@@ -104,6 +104,7 @@ def test_the_input_of_a_command_and_the_content_of_a_file_are_the_body() -> None
     fed, sent = drawn(command("uptime", stdin=b"yes\n")), drawn(put("/etc/nginx/a", b"\xff\0"))
 
     assert ("yes\n", 4, None) == (fed["body"]["text"], fed["body"]["bytes"], fed["body"]["media"])
+    assert "put /a (2 bytes, mode 4755)" == described(frozen(put("/a", mode=0o4755)).action), "a yes covers it"
     assert (None, 2, "put", "put /etc/nginx/a (2 bytes)") == (
         sent["body"]["text"], sent["body"]["bytes"], sent["ssh"]["action"], sent["ssh"]["what"],
     )  # fmt: skip
@@ -166,6 +167,22 @@ def test_no_yes_covers_another_command_host_or_user(other: SshAsk) -> None:
         ("(cd /x && make)", "cd"),
         ("'rm' -rf x; true", "rm"),
         ("sudo", ""),
+        ("to\\\nuch x", "touch"),
+        ("A='b c' touch x", "touch"),
+        ("A[0]=1 B+=2 touch x", "touch"),
+        ("sudo -nu root touch x", "touch"),
+        ("sudo --user root -- touch x", "touch"),
+        ("timeout -s KILL 5 touch x", "touch"),
+        ("exec -a other touch x", "touch"),
+        ("2>/dev/null touch x", "touch"),
+        ("> y 2>&1 touch x", "touch"),
+        ("! touch x", "touch"),
+        ("# it\ntouch x", "touch"),
+        ("while touch x; do true; done", "touch"),
+        ("env -S 'touch x'", "touch"),
+        ("$'touch' x", "touch"),
+        ("sh -c 'touch x'", "sh"),
+        ('" " \'"', ""),
         ("  ", ""),
     ],
 )
