@@ -53,7 +53,10 @@ def test_a_permit_is_made_by_the_gate_alone() -> None:
         )  # fmt: skip
 
 
-def test_the_pipeline_alone_calls_an_executor() -> None:
+AFTER_THE_GATE = {"walk.py", "polls.py", "proof.py"}  # the pages, the looks at work, and the look before a change
+
+
+def test_only_what_the_pipeline_hands_a_permit_to_calls_an_executor() -> None:
     calling = {
         path
         for path, module in sources()
@@ -64,7 +67,7 @@ def test_the_pipeline_alone_calls_an_executor() -> None:
         and "executor" in ast.unparse(node.func.value)
     }
 
-    assert {"pipeline.py"} == calling
+    assert AFTER_THE_GATE == calling
 
 
 def test_only_the_place_that_builds_everything_knows_an_executor() -> None:
@@ -97,3 +100,14 @@ async def test_each_call_has_a_permit_of_its_own() -> None:
 
     assert 3 == len({permit.correlation_id for permit in permits})
     assert flow.last == permits[-1].correlation_id
+
+
+def test_a_permit_for_a_further_read_is_asked_for_where_one_is_held_already() -> None:
+    asking = {
+        path
+        for path, module in sources()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reading"
+    }
+
+    assert AFTER_THE_GATE == asking

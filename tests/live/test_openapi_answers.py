@@ -323,6 +323,10 @@ def act(daemon: Daemon) -> None:
         for request in ({"service": "here", "method": "POST", "path": "/x", "body": {}}, {"service": "here"}):
             agent.ask("POST", "/v1/http", request)
         agent.ask("POST", "/v1/http", {"service": "here", "method": "GET", "path": "/x", "wait_s": 0})
+        agent.ask(
+            "POST", "/v1/collect", {"service": "here", "operation": "items.list", "args": {"id": "7"}, "wait_s": 0}
+        )
+        agent.ask("POST", "/v1/collect", {"service": "here"})
         agent.ask("GET", "/v1/results/{correlation_id}", correlation_id=result["correlation_id"])
         agent.ask("DELETE", "/v1/results/{correlation_id}", correlation_id=OP)
         agent.ask("POST", "/v1/reconcile", {"correlation_id": OP})
