@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from broker.client.places import Places
+from broker.contract.neutralise import visible
 
 SOCKET_PATH_BYTES = 107  # what the kernel takes, without the closing NUL
 
@@ -28,6 +29,7 @@ def prepare(places: Places) -> None:
             )
     home = () if places.home is None else (places.home,)
     for directory in (*home, places.config, places.policies, places.data, places.runtime, places.anchor):
+        _refuse_unspellable(directory)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check(directory)
@@ -54,6 +56,15 @@ def hold(places: Places) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
     return descriptor
+
+
+def _refuse_unspellable(directory: Path) -> None:
+    """What is no text can't be told to the processes that serve the daemon, nor shown to a human."""
+    try:
+        str(directory).encode()
+    except UnicodeEncodeError:
+        text = f"the path {visible(str(directory))} is not UTF-8; set DOORWARD_HOME to a directory whose path is"
+        raise StateError(text) from None
 
 
 def _check(directory: Path) -> None:

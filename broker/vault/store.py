@@ -5,6 +5,7 @@ sizes. A write finds the term and generation that this process wrote last, or it
 Knows no keys and believes nothing that it reads; records.py does the believing.
 """
 
+import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -258,7 +259,7 @@ class Store:
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Raises VaultError where the file is no database or refuses a setting."""
-    address = f"file:{quote(str(path.absolute()))}?mode=rw"
+    address = f"file:{quote(os.fsencode(path.absolute()))}?mode=rw"
     try:
         connection = sqlite3.connect(address, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as cause:

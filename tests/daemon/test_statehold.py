@@ -130,3 +130,28 @@ def test_a_link_in_the_locks_place_is_refused(places: Places) -> None:
     with pytest.raises(StateError, match="can't be opened"):
         hold(places)
     assert not (places.data / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("variable", ["DOORWARD_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"])
+def test_a_path_that_is_no_text_is_refused_before_anything_is_made(tmp_path: Path, variable: str) -> None:
+    odd = tmp_path / os.fsdecode(b"h\xff")
+    environ = {name: str(tmp_path / name) for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    with pytest.raises(StateError, match="is not UTF-8; set DOORWARD_HOME") as refused:
+        prepare(Places({**environ, variable: str(odd)}))
+
+    assert str(refused.value).encode()
+    assert not odd.exists()
+
+
+def test_a_daemon_in_a_path_that_is_no_text_says_so_in_one_line(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-I", "-m", "broker.daemon"],
+        env={**os.environ, "DOORWARD_HOME": os.fsdecode(os.fsencode(tmp_path) + b"/h\xff")},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert 1 == ended.returncode
+    assert ended.stderr.startswith(b"doorward: the path ")
+    assert 1 == ended.stderr.count(b"\n")

@@ -144,6 +144,16 @@ def test_a_path_that_is_not_ours_alone_is_refused(tmp_path: Path, harm: Callable
     assert words in str(refused(path))
 
 
+def test_a_path_that_is_no_text_is_a_path_all_the_same(tmp_path: Path) -> None:
+    directory = tmp_path / os.fsdecode(b"a ?#%\xff")
+    directory.mkdir(0o700)
+    with Vault.open(new_vault(directory)) as vault:
+        vault.unlock(KEK)
+        vault.add_credential(bearer("one", "canary-one"), now_ms=NOW_MS)
+
+    assert ["vault.db"] == [path.name for path in directory.rglob("*") if path.is_file()]
+
+
 def test_a_directory_behind_a_symlink_is_refused(tmp_path: Path) -> None:
     path = new_vault(tmp_path)
     (tmp_path / "link").symlink_to(path.parent)
