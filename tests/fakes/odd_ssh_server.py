@@ -90,12 +90,17 @@ def two_statuses(channel: Any, command: str) -> bool:
     return True
 
 
-def odd_signal(channel: Any, command: str) -> bool:
-    del command
-    words = (String("WINCH@example.com"), Boolean(value=False), String("gone"), String(""))
-    asyncio.get_running_loop().call_soon(lambda: channel._send_request(b"exit-signal", *words))
-    asyncio.get_running_loop().call_later(0.05, channel.close)
-    return True
+def signal_called(name: str) -> Behaviour:
+    """Accept, and end by a signal of this name."""
+
+    def behave(channel: Any, command: str) -> bool:
+        del command
+        words = (String(name), Boolean(value=False), String("gone"), String(""))
+        asyncio.get_running_loop().call_soon(lambda: channel._send_request(b"exit-signal", *words))
+        asyncio.get_running_loop().call_later(0.05, channel.close)
+        return True
+
+    return behave
 
 
 def ask_everything(channel: Any, command: str) -> bool:

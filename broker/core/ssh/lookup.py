@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker.core.ssh.outcome import Finding, Found, StoreSeen
-from broker.core.ssh.script import FACTS, OPERATION_ID, STORE_ID, STORES, TAG, checked, pack
+from broker.core.ssh.script import FACTS, OPERATION_ID, STORE_ID, STORES, TAG, checked, pack, store_seen
 from broker.core.ssh.wrapper import SPOOL_BYTES
 
 MAX_COLLECTED = 100  # ids in one line
@@ -143,7 +143,7 @@ def parse(stdout: bytes, *, operation_id: str, since: StoreSeen | None) -> Findi
     asked, word, status, store, boot, path = (part.decode("utf-8", "backslashreplace") for part in told.groups())
     if asked != operation_id or word not in {*_WORDS, _FINISHED, _FENCED}:
         return Finding(found=Found.NO_ANSWER)
-    seen = StoreSeen(path=path, id=store, boot=boot) if STORE_ID.fullmatch(store) else None
+    seen = store_seen(path=path, store=store, boot=boot)
     if word == _FINISHED:
         known = _STATUS.fullmatch(status)
         return Finding(

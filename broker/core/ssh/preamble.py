@@ -7,7 +7,7 @@ unchanged and in order; no more than one line is held back.
 import re
 
 from broker.core.ssh.outcome import MarkerState, StoreSeen
-from broker.core.ssh.script import STORE_ID, TAG
+from broker.core.ssh.script import TAG, store_seen
 
 MAX_LINE_BYTES = 8192
 _STARTED = re.compile(r"started (\S+) (\S+) ([^\r\n]*)")
@@ -57,9 +57,10 @@ class Preamble:
         started = _STARTED.fullmatch(line)
         if started is None:
             self.state = _PLAIN.get(line, MarkerState.MISSING)
-        elif STORE_ID.fullmatch(started[1]):
+            return self.state is not MarkerState.MISSING
+        self.store = store_seen(store=started[1], boot=started[2], path=started[3])
+        if self.store is not None:
             self.state = MarkerState.STARTED
-            self.store = StoreSeen(id=started[1], boot=started[2], path=started[3])
         return self.state is not MarkerState.MISSING
 
 

@@ -6,11 +6,15 @@ the only characters that those shells read in different ways. Bytes of any kind 
 
 import re
 
+from broker.core.ssh.outcome import StoreSeen
+
 OPERATION_ID = re.compile(r"op_[0-9a-f]{12,64}")
 NONCE = re.compile(r"[0-9a-f]{16,64}")
 STORE_ID = re.compile(r"[0-9a-zA-Z-]{8,64}")
+MAX_STORE_PATH = 4096  # characters
 TAG = "DW1"  # of every line that the scripts print, after one record separator (octal 036)
 
+_BOOT = re.compile(r"[!-~]{1,128}")
 _UNSAFE = ("'", "!", "\n", "\\\\")
 _SPELLED = frozenset(b"\"$'!%\\`\n\r") | frozenset(range(0x20)) | frozenset(range(0x7F, 0x100))
 
@@ -37,6 +41,13 @@ else set -- $(ps -o stat=,lstart= -p $1 2>/dev/null); [ $# -gt 1 ] || return 1;
 d_z=$1; d_g=0; shift; d_t=$(printf %s "$@" | tr -dc 0-9A-Za-z); fi; };
 d_s 1 || d_t=; d_1=${d_t:--};
 """
+
+
+def store_seen(*, path: str, store: str, boot: str) -> StoreSeen | None:
+    """The store that a host named; None where that is no store's name. It is kept, so it has a bound."""
+    if STORE_ID.fullmatch(store) is None or _BOOT.fullmatch(boot) is None or len(path) > MAX_STORE_PATH:
+        return None
+    return StoreSeen(path=path, id=store, boot=boot)
 
 
 def octal(content: bytes) -> str:

@@ -15,7 +15,19 @@ from typing import Literal
 
 from broker.core.ssh.model import MarkerMode
 from broker.core.ssh.outcome import MarkerState, StoreSeen
-from broker.core.ssh.script import FACTS, NONCE, OPERATION_ID, STORE_ID, STORES, TAG, checked, octal, pack, pack_lines
+from broker.core.ssh.script import (
+    FACTS,
+    NONCE,
+    OPERATION_ID,
+    STORE_ID,
+    STORES,
+    TAG,
+    checked,
+    octal,
+    pack,
+    pack_lines,
+    store_seen,
+)
 
 EXIT_NO_STORE = 97
 EXIT_DUPLICATE = 98
@@ -165,7 +177,7 @@ def parse_probe(stdout: bytes) -> StoreSeen | Literal[MarkerState.NO_STORE, Mark
     store, boot, path = (part.decode("utf-8", "backslashreplace") for part in told.groups())
     if STORE_ID.fullmatch(store) is None:
         return MarkerState.NO_STORE
-    return StoreSeen(path=path, id=store, boot=boot)
+    return store_seen(path=path, store=store, boot=boot) or MarkerState.MISSING
 
 
 def _carrying(command: bytes, script: str) -> str:

@@ -5,6 +5,7 @@ From the moment the request is written the command may have started, whatever is
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -23,6 +24,8 @@ PACKET_BYTES = 32_768
 TERMINAL = "dumb"
 COLUMNS, ROWS = 80, 24
 
+UNNAMED = "unnamed"  # of a signal whose name is none
+_SIGNAL = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
 _NO_MODES = 0
 _NEEDED: Final = ("_open", "_make_request", "_process_response", "_process_exit_status_request", "_start_reading")
 
@@ -143,7 +146,7 @@ class Events(asyncssh.SSHClientSession[bytes]):
 
     @override
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
-        self.signal = signal
+        self.signal = signal if _SIGNAL.fullmatch(signal) else UNNAMED  # it goes into envelope, log and ledger
         self._exit()
 
     @override

@@ -59,6 +59,7 @@ def test_never_started_takes_the_same_store_and_the_same_boot() -> None:
     assert Found.FENCED_LATE is found(told("fenced", store="store-id-2")).found
     assert Found.FENCED_LATE is found(told("fenced", boot="boot-2")).found
     assert Found.FENCED_LATE is found(told("fenced", store="-")).found
+    assert found(told("fenced", boot="b" * 129)).store is None, "what is kept has a bound"
     unknown_boot = StoreSeen(path="/h/.doorward", id="store-id-1", boot="-")
     assert Found.FENCED_LATE is found(told("fenced", boot="-"), unknown_boot).found
 

@@ -82,6 +82,7 @@ def test_the_first_one_counts_and_a_second_passes() -> None:
         TAG + b"started\n",
         TAG + b"started x boot /p\n",
         TAG + b"started bad/store/id boot /p\n",
+        TAG + b"started store-id-1 " + b"b" * 129 + b" /p\n",
         TAG + b"no_store \n",
         TAG + b"started store-id-1 boot-1 " + b"x" * MAX_LINE_BYTES,
         TAG + b"started store-id-1",

@@ -88,6 +88,9 @@ def test_without_a_store_the_mode_decides() -> None:
         (b"\x1eDW1 probe - boot-1 /var/tmp/.doorward-0\n", MarkerState.NO_STORE),
         (b"\x1eDW1 probe ../../etc boot-1 /x\n", MarkerState.NO_STORE),
         (b"\x1eDW1 probe store-id-1 boot-1 /home", MarkerState.MISSING),
+        (b"\x1eDW1 probe store-id-1 " + b"b" * 129 + b" /h\n", MarkerState.MISSING),  # it would be kept
+        (b"\x1eDW1 probe store-id-1 boot-1 /" + b"h" * 4096 + b"\n", MarkerState.MISSING),
+        (b"\x1eDW1 probe store-id-1 boot\x1b[2J /h\n", MarkerState.MISSING),
         (b"This account is currently not available.\n", MarkerState.MISSING),
         (b"", MarkerState.MISSING),
         (probe().encode(), MarkerState.MISSING),  # an echo of what was sent

@@ -12,6 +12,7 @@ import pytest
 from broker.core.ssh.frozen import Exec, LookUp
 from broker.core.ssh.model import HostKeyMode, MarkerMode, SshHost
 from broker.core.ssh.outcome import Found, HostKeySeen, MarkerState, SshFault, SshOutcome, SshPhase
+from broker.executors.ssh.channel import UNNAMED
 from tests.executors.ssh.conftest import Bench
 from tests.fakes import odd_ssh_server as odd
 from tests.fakes.odd_ssh_server import OddServer, odd_server
@@ -96,10 +97,15 @@ async def test_a_second_status_takes_nothing_back(bench: Bench) -> None:
     assert not seen.output_complete
 
 
-async def test_a_signal_of_a_strange_name_is_a_signal(bench: Bench) -> None:
-    seen = await against(bench, odd.odd_signal)
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("WINCH@example.com", "WINCH@example.com"), ("S" * 200_000, UNNAMED), ("TERM\x1b[2J", UNNAMED), ("", UNNAMED)],
+)
+async def test_a_signal_of_a_strange_name_is_a_signal(bench: Bench, name: str, told: str) -> None:
+    """The name goes into envelope, log and ledger: one that is none, or has no end, is not repeated."""
+    seen = await against(bench, odd.signal_called(name))
 
-    assert (None, None, "WINCH@example.com") == (seen.fault, seen.exit_status, seen.exit_signal)
+    assert (None, None, told) == (seen.fault, seen.exit_status, seen.exit_signal)
 
 
 # 3 - only an answer proves a refusal
