@@ -68,6 +68,7 @@ class Lack:
 
     reason: IncompleteReason
     retry: Retry
+    cut: bool = False  # a declared sign says that more exists
 
     @property
     def code(self) -> IncompleteCode:
@@ -150,7 +151,7 @@ def _told(case: Case) -> Iterator[Lack]:
     declared = _declaration(case)
     for rule in () if declared is None else declared.incomplete_when:
         if holds(rule.when, case.view) is not False:  # what can't be evaluated has not been ruled out
-            yield lack(rule.code, rule.retry)
+            yield replace(lack(rule.code, rule.retry), cut=rule.code is IncompleteCode.COMPLETENESS_UNVERIFIED)
 
 
 def _left_undone(case: Case) -> Iterator[Lack]:
@@ -202,7 +203,7 @@ def _unproven(case: Case, page: NextPage) -> Lack | None:
     )
     proven = ended if when is None else (holds(when, case.view) is True and (paging is None or ended))
     if not proven:
-        return lack(IncompleteCode.COMPLETENESS_UNVERIFIED)
+        return replace(lack(IncompleteCode.COMPLETENESS_UNVERIFIED), cut=when is not None and bool(rows))
     if not begins_the_list(paging, case.frozen, case.raw.headers):
         return lack(
             IncompleteCode.COMPLETENESS_UNVERIFIED, message="This is the end of a list, without what is before."
@@ -283,7 +284,7 @@ def _incomplete(case: Case, found: tuple[Lack, ...], *, page: NextPage | None = 
     completeness = _counted(
         case,
         reasons=tuple(one.reason for one in lacks),
-        truncated=any(one.code in _CUT for one in lacks),
+        truncated=any(one.cut or one.code in _CUT for one in lacks),
         cursor=cursor,
         continuation=_continuation(cursor, lacks),
     )

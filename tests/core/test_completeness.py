@@ -331,3 +331,14 @@ def test_a_status_that_may_hide_things_proves_no_absence(status: int, masked: bo
     seen = classified(frozen(declared=declared), answer(status)).completeness
 
     assert ([IncompleteCode.VISIBILITY_RESTRICTED] if masked else None) == codes(seen)
+
+
+@pytest.mark.parametrize(
+    ("body", "cut"), [(b'{"rows": [1], "done": false}', True), (b'{"rows": [], "done": false}', False)]
+)
+def test_rows_without_their_declared_end_were_cut(body: bytes, cut: bool) -> None:  # noqa: FBT001 - a verdict
+    listing = replace(operation("things.get"), completeness=replace(ROWS_AT, complete_when=DONE))
+    seen = classified(frozen(declared=listing), answer(200, body)).completeness
+
+    assert seen is not None
+    assert cut is seen.truncated

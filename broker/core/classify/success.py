@@ -3,6 +3,8 @@
 What can't be checked is not a success. The identity of a new object is read from the answer alone.
 """
 
+from dataclasses import replace
+
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonValue
 from broker.core.classify.case import Case, after, malformed
@@ -54,7 +56,8 @@ def judge_success(case: Case) -> Verdict:
     broken = _broken_promise(case)
     if broken is not None:
         code, message = broken
-        return malformed(case, code, message)
+        verdict = malformed(case, code, message)
+        return verdict if _is_about_what_was_asked(case) else replace(verdict, remote_effect=case.unless_read)
     return Verdict(
         category=Category.SUCCESS,
         code="ok",

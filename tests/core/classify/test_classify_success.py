@@ -288,3 +288,13 @@ def test_where_to_look_again_is_told_only_on_the_same_origin(
     assert (cursor, {"kind": "retry_after", "after_s": 4}) == (
         seen.completeness.next_cursor, seen.completeness.continuation,
     )  # fmt: skip
+
+
+def test_an_answer_to_another_request_proves_nothing_of_ours() -> None:
+    declared = replace(CREATE, identity=Identity(path="json.id", must_equal="id"), success_statuses=(200,))
+    request = frozen(method="POST", body=BODY, declared=declared, args={"id": "42"})
+    effects = [
+        classified(request, answer(200, body)).verdict.remote_effect for body in (b'{"id": "41"}', b'{"id": null}')
+    ]
+
+    assert [RemoteEffect.UNKNOWN, RemoteEffect.UNKNOWN] == effects
