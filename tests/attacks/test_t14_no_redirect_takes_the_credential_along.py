@@ -3,7 +3,14 @@
 import pytest
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
-from broker.core.credential import BearerSecret, CredentialSecret, HeaderSecret
+from broker.core.credential import (
+    BearerSecret,
+    CookieSecret,
+    CredentialSecret,
+    HeaderSecret,
+    QuerySecret,
+    SigV4Secret,
+)
 from broker.core.outcome import Fault
 from broker.core.secret import Secret
 from broker.executors.https import HttpsExecutor
@@ -17,10 +24,13 @@ AUTHORITY = Authority()
 SECRETS: list[CredentialSecret] = [
     BearerSecret(token=Secret(CANARY)),
     HeaderSecret(header="X-Api-Key", template="{value}", value=Secret(CANARY)),
+    QuerySecret(parameter="key", value=Secret(CANARY)),
+    CookieSecret(cookie="sid", value=Secret(CANARY)),
+    SigV4Secret(access_key_id="AKIACANARY", secret_access_key=Secret(CANARY), region="eu-west-3", aws_service="s3"),
 ]
 
 
-@pytest.mark.parametrize("secret", SECRETS, ids=["bearer", "custom header"])
+@pytest.mark.parametrize("secret", SECRETS, ids=["bearer", "custom header", "query", "cookie", "sigv4"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_reported_and_not_followed(status: int, method: str, secret: CredentialSecret) -> None:
