@@ -351,12 +351,12 @@ def _served(answer: JsonObject) -> Served:
 
 
 def _segment(word: str) -> str:
-    return quote(word, safe="")
+    return quote(word, safe="", errors="surrogateescape")
 
 
 def _query(**values: str | int | None) -> str:
     named = {name: value for name, value in values.items() if value is not None}
-    return "?" + urlencode(named) if named else ""
+    return "?" + urlencode(named, errors="surrogateescape") if named else ""
 
 
 def _kek(vault_kek: Secret | bytes) -> str:

@@ -267,6 +267,18 @@ def test_what_only_takes_away_and_what_is_read_ask_their_routes(client: ControlC
     assert [{"request": {"method": "GET"}, "agent": "codex"}] == daemon.bodies("POST /v1/explain")
 
 
+def test_a_name_that_is_no_text_is_asked_for_byte_by_byte(client: ControlClient, daemon: UnixDaemon) -> None:
+    """It came from a command line, and is the daemon's to refuse."""
+    odd = os.fsdecode(b"se\xff/")
+    for line in ("DELETE /v1/sessions/se%FF%2F", "GET /v1/audit/events"):
+        daemon.replies[line] = (200, {})
+    client.revoke_session(odd, kill=False)
+    client.audit_events(event=odd)
+
+    targets = [asked.target for asked in daemon.asked]
+    assert ["/v1/sessions/se%FF%2F", "/v1/audit/events?event=se%FF%2F"] == targets
+
+
 def test_a_refusal_carries_code_faults_and_delay(client: ControlClient, daemon: UnixDaemon) -> None:
     fault = {"path": "a.toml:3", "problem": "unknown key", "expected": None}
     error = {"code": "policy_faults", "message": "no", "faults": [fault, 7], "retry_after_s": 4}
