@@ -22,7 +22,7 @@ from tests.fakes.forger import Forger, Raw
 from tests.fakes.logs import SmallLog
 from tests.vectors.audit.scenes import Scene, endorsed_again, whole
 
-LIMIT_S = 5.0
+LIMIT_CPU_S = 5.0  # of the processor: a machine that is busy elsewhere makes no verifier slow
 ANYWHERE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -35,7 +35,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def verdicts(log: SmallLog, scene: Scene) -> tuple[Verdict, ...]:
     """With the anchor, with all rungs, with the checkpoints, with the pin alone, with nothing."""
-    began = time.monotonic()
+    began_s = time.process_time()
     ladder = [HeldAnchor(rung=Rung.FILE, anchor=log.anchor), HeldAnchor(rung=Rung.VAULT, anchor=scene.older)]
     notes = b"\n".join(scene.notes)
     told = (
@@ -45,7 +45,7 @@ def verdicts(log: SmallLog, scene: Scene) -> tuple[Verdict, ...]:
         verify(log.directory, pin=log.pin),
         verify(log.directory, pin=None),
     )
-    assert time.monotonic() - began < LIMIT_S
+    assert time.process_time() - began_s < LIMIT_CPU_S
     assert all(EXIT_CODES[verdict.verdict] == verdict.exit_code for verdict in told)
     return told
 
