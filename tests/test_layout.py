@@ -40,7 +40,8 @@ MAKERS = {
 # Every file that opens a secret. A new one is a decision of its own.
 OPENERS = {
     "broker/core/secret.py": "defines it",
-    "broker/core/credential.py": "checks a value, and builds the header that carries it",
+    "broker/core/http_secrets.py": "checks a value, and builds the header or parameter that carries it",
+    "broker/core/sigv4.py": "signs a request",
     "broker/core/scrub.py": "looks for the value in answers",
     "broker/core/ssh/keyform.py": "reads a private key, and brings it into one form",
     "broker/client/approver.py": "derives keys from the passphrase and signs",
