@@ -21,7 +21,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, reading, voided
 from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.evaluate import evaluate
-from broker.core.policy.model import Deny
+from broker.core.policy.model import Deny, Operation
 from broker.core.polling import MAX_LOOKS, look_of, settled, wait_s
 from broker.core.predicate import AnswerView
 from broker.core.scrub import SecretSet
@@ -80,8 +80,9 @@ class Poller:
         return replace(last, scrubbed=first.scrubbed)
 
     def _may_look(self, named: Named, look: FrozenRequest) -> bool:
-        name = look.service.credential
-        if isinstance(evaluate(named.policy, named.received.caller, look), Deny):
+        name, declared = look.service.credential, named.frozen.declared
+        as_declared = replace(look, declared=declared) if isinstance(declared, Operation) else look
+        if isinstance(evaluate(named.policy, named.received.caller, as_declared), Deny):
             return False
         return name is None or all(self._vault.covers(name, url) for url in look.bound_urls)
 

@@ -30,7 +30,7 @@ def policy(slow: Async = SLOW, *rules: Rule, reconcile: ReadBack | None = None) 
         "work.start", "POST", "/tasks", body=("name",), asynchronous=slow, reconcile=reconcile
     )
     shop = market.POLICY.services["market"]
-    shop = replace(shop, operations={**shop.operations, operation.name: operation})
+    shop = replace(shop, ad_hoc=(), operations={**shop.operations, operation.name: operation})
     rule = Rule(id="work", approval=ApprovalRule.NONE, operations=("work.start",), place=market.PLACE)
     told = market.POLICY
     return replace(told, services={**told.services, "market": shop}, rules=(*told.rules, rule, *rules))
