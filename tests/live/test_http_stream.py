@@ -1,10 +1,12 @@
 """Large answers and uploads through the real daemon, as the CLI asks for them: whole, scrubbed, in little memory."""
 
+import asyncio
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -165,3 +167,28 @@ def test_what_ends_early_is_not_left_behind_as_a_file(tmp_path: Path) -> None:
         got = target.read_bytes()
         assert (0, 700) == (told.returncode, got.count(b"[redacted]"))
         assert (b"." * 1000 + b"[redacted]") * 700 == got
+
+
+def test_an_event_is_handed_on_when_it_comes(tmp_path: Path) -> None:
+    first_was_read = threading.Event()
+
+    async def events(talk: Conversation) -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        one, two = b"data: first\n\n", b"data: " + TOKEN.encode() + b"\n\n"
+        await talk.send(head + b"%x\r\n%s\r\n" % (len(one), one))
+        await asyncio.to_thread(first_was_read.wait, 20)
+        await talk.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(two), two))
+
+    with (
+        misbehaving(behaviours={"/events": events}) as upstream,
+        open_house(tmp_path / "h", origin=upstream.origin, policy=POLICY) as house,
+        subprocess.Popen(
+            [sys.executable, "-I", "-m", "broker.cli", "http", "GET", "shop", "/events", "--output", "-"],
+            env=house.environ,
+            stdout=subprocess.PIPE,
+        ) as listener,
+    ):
+        assert listener.stdout is not None
+        assert b"data: first\n" == listener.stdout.readline()  # the upstream says no more before this
+        first_was_read.set()
+        assert b"\ndata: [redacted]\n\n" == listener.stdout.read()
