@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import fcntl
 import http.server
 import os
 import re
@@ -90,6 +91,42 @@ class TestFile:
         assert (note(), b"another's") == ((tmp_path / "kept").read_bytes(), other.read_bytes())
         assert (before.st_ino, before.st_size, before.st_mtime_ns) == (after.st_ino, after.st_size, after.st_mtime_ns)
         assert {"kept", "other", ".kept.new"} == {path.name for path in tmp_path.iterdir()}
+
+    def test_notes_that_are_added_at_once_are_all_kept(self, tmp_path: Path) -> None:
+        sizes, ready = range(1, 13), threading.Barrier(12)
+
+        def add(size: int) -> None:
+            ready.wait(10)
+            append_to(tmp_path / "kept", note(size))
+
+        adding = [threading.Thread(target=add, args=(size,)) for size in sizes]
+        for one in adding:
+            one.start()
+        for one in adding:
+            one.join(20)
+        kept = parse_notes((tmp_path / "kept").read_bytes())
+
+        assert kept is not None
+        assert list(sizes) == sorted(one.size for one in kept)
+        assert ["kept"] == [path.name for path in tmp_path.iterdir()]
+
+    def test_a_file_that_somebody_holds_is_not_waited_for_without_end(self, tmp_path: Path) -> None:
+        append_to(tmp_path / "kept", note(3))
+        with (tmp_path / "kept").open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            with pytest.raises(TargetError, match="another process holds it"):
+                append_to(tmp_path / "kept", note(4), limit_s=0.1)
+
+        assert note(3) == (tmp_path / "kept").read_bytes()
+
+    def test_a_note_that_was_not_taken_leaves_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(TargetError, match="full"):
+            append_to(tmp_path / "kept", note() * (MAX_FILE_BYTES // len(note()) + 1))
+        (tmp_path / "of somebody").touch()
+        with pytest.raises(TargetError, match="full"):
+            append_to(tmp_path / "of somebody", note() * (MAX_FILE_BYTES // len(note()) + 1))
+
+        assert ["of somebody"] == [path.name for path in tmp_path.iterdir()]
 
     def test_a_directory_that_takes_nothing_is_told(self) -> None:
         with pytest.raises(TargetError):
