@@ -60,10 +60,21 @@ class FrozenRequest:
     identifies: str = ""  # what names the target on the card's summary line
     deadlines: Deadlines = field(default_factory=Deadlines)
     walk: WalkBound | None = None
-    _body_sha256: str = field(init=False, repr=False, compare=False)  # asked for often, and a body may be large
+    _hashed: tuple[bytes, str] = field(init=False, repr=False, compare=False)  # asked for often, and may be large
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_body_sha256", hashlib.sha256(self.body).hexdigest())
+        self._hash()
+
+    @property
+    def body_sha256(self) -> str:
+        """Of the body as it is now: a hash is kept for that very object alone."""
+        body, found = self._hashed
+        return found if body is self.body else self._hash()
+
+    def _hash(self) -> str:
+        found = hashlib.sha256(self.body).hexdigest()
+        object.__setattr__(self, "_hashed", (self.body, found))
+        return found
 
     @property
     def digest(self) -> str:
@@ -111,7 +122,7 @@ class FrozenRequest:
             "method": self.method,
             "url": self.url,
             "headers": [list(pair) for pair in self.headers],
-            "body": {"len": len(self.body), "sha256": self._body_sha256},
+            "body": {"len": len(self.body), "sha256": self.body_sha256},
             "effect": self.effect.value,
             "destructive": self.destructive,
             "credential": self.service.credential,

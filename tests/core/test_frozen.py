@@ -61,3 +61,13 @@ def test_a_frozen_request_stays_as_it_is() -> None:
 @pytest.mark.parametrize(("effect", "is_write"), [(Effect.READ, False), (Effect.WRITE, True), (Effect.EXEC, True)])
 def test_everything_but_a_read_is_a_write(effect: Effect, *, is_write: bool) -> None:
     assert is_write is replace(frozen(), effect=effect).is_write
+
+
+def test_a_hash_that_was_kept_is_of_the_body_that_is_there() -> None:
+    request = replace(frozen(), body=b"aaa")
+    shown = request.digest
+    object.__setattr__(request, "body", b"aab")  # as only a fault of ours could
+
+    assert shown != request.digest
+    assert replace(frozen(), body=b"aab").digest == request.digest
+    assert shown == replace(frozen(), body=b"aaa").digest
