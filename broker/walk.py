@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from broker.contract.reasons import Retry
 from broker.contract.result import Envelope
 from broker.contract.wire import JsonObject
 from broker.core import records
@@ -21,7 +20,7 @@ from broker.core.collect.ending import Ending, Spent, Voided, concluded, with_cu
 from broker.core.collect.merge import Gathered, clean_rows, merged
 from broker.core.collect.page import Page, read_page
 from broker.core.collect.paging import Astray
-from broker.core.collect.request import CollectAsk, Kept, is_family, within
+from broker.core.collect.request import CollectAsk, Kept, within
 from broker.core.collect.walk import Move, On, Over, Plain, Walk, after, begun, stopped
 from broker.core.events import EventName
 from broker.core.evidence import EvidenceRecord, asked_args
@@ -75,9 +74,9 @@ class Walker:
         self, named: Named, permit: Permit, secrets: SecretSet | None, now: Callable[[], Standing]
     ) -> Attempted:
         """One attempt. Raises AuditUnwritable where the intent of a further page can't be written; it was not sent."""
-        frozen = permit.frozen
-        if isinstance(frozen, FrozenRequest) and frozen.walk is not None:
-            return await self.walk(named, permit, secrets, now)
+        frozen, ask = permit.frozen, named.received.ask
+        if isinstance(frozen, FrozenRequest) and isinstance(ask, CollectAsk):
+            return await self._walk(named, ask, frozen, permit, secrets, now)
         frames = named.frames(secrets)
         raw = await self._executor.execute(permit, named.delivery(frames))
         scrubbed = await judged(frozen, raw, secrets, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
@@ -109,13 +108,16 @@ class Walker:
             return kept
         return kept if self._vault.credential_version(kept.credential) == kept.credential_version else None
 
-    async def walk(
-        self, named: Named, permit: Permit, secrets: SecretSet | None, now: Callable[[], Standing]
+    async def _walk(
+        self,
+        named: Named,
+        ask: CollectAsk,
+        first: FrozenRequest,
+        permit: Permit,
+        secrets: SecretSet | None,
+        now: Callable[[], Standing],
     ) -> Attempted:
         """All pages. Raises AuditUnwritable likewise."""
-        ask, first = named.received.ask, permit.frozen
-        if not isinstance(ask, CollectAsk) or not isinstance(first, FrozenRequest):
-            raise TypeError("only collections are walked")
         walk = begun(first, self.kept(ask, named.received.caller.anchor.id), now_ms=self._clock.now_ms())
         started_s = self._clock.monotonic_s()
         gathered = Gathered()
@@ -172,8 +174,6 @@ class Walker:
     def _away(self, named: Named, walk: Walk) -> Astray | None:
         """Where an upstream's own URL leads to what the policy denies or the credential is not bound to."""
         page, name = walk.asked, walk.asked.service.credential
-        if not is_family(walk.first, page):
-            return Astray(message="The next page's request would be another one than what was decided about.")
         if isinstance(evaluate(named.policy, named.received.caller, page), Deny):
             return Astray(message="The policy does not allow the next page's path; it was not followed.")
         if name is not None and not all(self._vault.covers(name, url) for url in page.bound_urls):
@@ -200,11 +200,9 @@ class Walker:
         )
 
     def _placed(self, named: Named, ask: CollectAsk, over: Over, ending: Ending) -> Ending:
-        """With a cursor where one can go on; where nobody knows how, nothing says that one can."""
-        if not ending.keeps_place:
+        """With a cursor where one can go on."""
+        if not ending.keeps_place or over.step is None:
             return ending
-        if over.step is None:
-            return replace(ending, verdict=replace(ending.verdict, retry=Retry.NEVER, retry_after_s=None))
         kept = Kept(
             anchor_id=named.received.caller.anchor.id,
             service=ask.service,

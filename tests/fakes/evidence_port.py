@@ -19,9 +19,12 @@ class MemoryEvidence:
     def __init__(self, *, clock: Clock) -> None:
         self.records: list[EvidenceRecord] = []
         self.fault: Exception | None = None  # raised by every look
+        self.record_fault: Exception | None = None  # raised where one is to be kept
         self._clock = clock
 
     async def record(self, record: EvidenceRecord) -> EvidenceRecord:
+        if self.record_fault is not None:
+            raise self.record_fault
         kept = replace(record, id=f"ev_{len(self.records) + 1:032x}")
         self.records.append(kept)
         await asyncio.sleep(0)

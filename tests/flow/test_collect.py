@@ -13,6 +13,8 @@ from broker.core.outcome import Fault, Phase, RawOutcome
 from broker.core.policy.declarations import CompletenessDecl, Pagination, PagingEnd, PagingKind, Stability
 from broker.core.policy.model import Operation
 from broker.core.predicate import compile_predicate
+from broker.core.ssh.outcome import SshOutcome, SshPhase
+from broker.ports import LedgerSealed
 from tests.fakes import market
 from tests.fakes.flow import Flow, gist
 from tests.fakes.walked import by_token, collecting, listing, page, policy_with, things
@@ -402,3 +404,20 @@ async def test_rows_of_xml_come_as_a_list() -> None:
 
     assert ["1", "2", "3"] == [row["id"] for row in envelope["http"]["body_json"]]
     assert envelope["completeness"]["complete"]
+
+
+async def test_without_a_record_nothing_can_be_leaned_on_and_the_list_is_there_all_the_same() -> None:
+    flow = flow_with(STABLE, *THREE)
+    flow.evidence.record_fault = LedgerSealed()
+    envelope: Any = await flow.ask(collecting())
+
+    assert envelope["evidence"] is None
+    assert envelope["completeness"]["complete"]
+    assert "evidence.recorded" not in flow.audit.names(flow.last)
+
+
+async def test_an_outcome_of_another_channel_is_a_fault_of_ours() -> None:
+    flow = flow_with(STABLE, THREE[0])
+    flow.executor.answers.append(SshOutcome(phase=SshPhase.CLOSED))
+    with pytest.raises(TypeError):
+        await flow.ask(collecting())

@@ -8,6 +8,7 @@ import pytest
 
 from broker.contract.reasons import ApprovalRule
 from broker.core.events import EventName
+from broker.core.frozen import Deadlines
 from broker.core.outcome import RawOutcome
 from broker.core.policy.declarations import Async, Delay
 from broker.core.policy.model import Operation, Policy, ReadBack, Rule
@@ -85,6 +86,14 @@ async def test_work_that_is_not_done_in_time_stays_accepted() -> None:
     assert ["IN_PROGRESS"] == [one["code"] for one in envelope["completeness"]["incomplete_reasons"]]
     assert 6 == len(flow.executor.permits)
     assert flow.clock.passed_ms <= 60_000
+
+
+async def test_nobody_looks_for_ever() -> None:
+    patient = replace(JOB, deadlines=Deadlines(total_s=3600))
+    flow = flow_with(accepted(), *[state("running", ("retry-after", "1"))] * 120)
+
+    assert ("partial", "accepted") == gist(await flow.ask(patient))[:2]
+    assert 101 == len(flow.executor.permits)
 
 
 async def test_the_upstream_says_how_long_to_wait() -> None:
