@@ -165,6 +165,11 @@ class Pipeline:
     def unfit(self, frozen: Frozen) -> Refusal | None:
         return unfit(frozen, self._vault)
 
+    async def foreseen(
+        self, policy: Policy, caller: Caller, frozen: Frozen, decision: Allow | Ask
+    ) -> Allow | Ask | Refusal:
+        return await self._proofs.foreseen(policy, caller, frozen, decision)
+
     async def _go_on(self, named: Named) -> Result | Unrecorded:
         try:
             ready = await self._consult_ledger(named)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from broker.contract.wire import JsonObject
 from broker.core import records
 from broker.core.approval import Happening, refusal
+from broker.core.channels import Frozen
 from broker.core.classify.channel import event_of, sent_body_bytes
 from broker.core.events import EventName
 from broker.core.evidence import EvidenceRecord, Gap, Leaning
@@ -24,7 +25,9 @@ from broker.core.evidence_gate import (
 )
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, reading
-from broker.core.policy.requirements import requirements
+from broker.core.identity import Caller
+from broker.core.policy.model import Allow, Ask, Policy
+from broker.core.policy.requirements import Requirements, requirements
 from broker.core.precheck import as_expected, changed, frozen_look
 from broker.core.refusals import Refusal
 from broker.core.scrub import SecretSet
@@ -103,12 +106,24 @@ class Proofs:
         message = f"A human limited this request to what is proven: {begun} asks for that; this one was not sent."
         return replace(ended, message=message, next_command=f"doorward result {begun}")
 
+    async def foreseen(
+        self, policy: Policy, caller: Caller, frozen: Frozen, decision: Allow | Ask
+    ) -> Allow | Ask | Refusal:
+        """What step 5 would make of the decision now. Nothing is sent, kept or asked."""
+        wanted, name = requirements(policy, caller, frozen), frozen.service.credential
+        leaning = Leaning(
+            anchor_id=caller.anchor.id,
+            service=frozen.service.name,
+            args=frozen.args if isinstance(frozen, FrozenRequest) else {},
+            credential=name,
+            credential_version=None if name is None else self._vault.credential_version(name),
+            policy_digest=policy.digest,
+            now_ms=self._clock.now_ms(),
+        )
+        return gated(await self._proof(wanted, leaning), wanted, decision, service=frozen.service.name)
+
     async def _weighed(self, named: Named) -> Proof:
         service = named.frozen.service
-        operations = {need.operation for _, need in named.wanted.evidence}
-        found: dict[str, tuple[EvidenceRecord, ...]] = {}
-        for operation in sorted(operations):
-            found[operation] = await self._store.find(named.received.caller.anchor.id, f"{service.name}.{operation}")
         leaning = Leaning(
             anchor_id=named.received.caller.anchor.id,
             service=service.name,
@@ -119,7 +134,13 @@ class Proofs:
             now_ms=self._clock.now_ms(),
             hints=named.received.evidence,
         )
-        return weighed(named.wanted, leaning, found)
+        return await self._proof(named.wanted, leaning)
+
+    async def _proof(self, wanted: Requirements, leaning: Leaning) -> Proof:
+        found: dict[str, tuple[EvidenceRecord, ...]] = {}
+        for operation in sorted({need.operation for _, need in wanted.evidence}):
+            found[operation] = await self._store.find(leaning.anchor_id, f"{leaning.service}.{operation}")
+        return weighed(wanted, leaning, found)
 
     async def moved(
         self, named: Named, permit: Permit, executor: Executor, secrets: SecretSet | None

@@ -123,6 +123,11 @@ class PipelineEngine:
         if key is not None and await self._ledger.doubts(key):
             message = "The same change is in doubt from an earlier attempt; it would be refused until that is settled."
             return _told("deny", about, code="in_doubt", message=message)
+        if not isinstance(decision, Deny):
+            foreseen = await self._pipeline.foreseen(policy, caller, frozen, decision)
+            if isinstance(foreseen, Refusal):
+                return _told("deny", about, code=foreseen.code, message=foreseen.message)
+            decision = foreseen
         about = {**about, "gate": described(decision)["decision"], "rules": list(decision.rules)}
         match decision:
             case Allow():

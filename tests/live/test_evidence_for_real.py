@@ -136,7 +136,11 @@ def test_absence_has_to_be_proven_where_the_rule_forbids_the_rest(world: World, 
     )
     assert {"action": "collect", "command": "doorward collect cloud.accounts.list project=acme-prod"} == refused["next"]
 
+    foreseen = agent.ask("POST", "/v1/explain", {"action": "http", "request": create})["value"]
+    assert ("deny", "none_recorded") == (foreseen["decision"], foreseen["code"])
+
     collect(agent)
+    assert "allow" == agent.ask("POST", "/v1/explain", {"action": "http", "request": create})["value"]["decision"]
     assert "success" == agent.act(**create)["category"]
     collect(agent)
     again = agent.act(**create)
