@@ -27,6 +27,8 @@ from broker.core.resolve import HttpAsk
 from tests.fakes import market
 from tests.fakes.collections_made import ABSENT, LEANING, PRESENT, RECORD, judged, record
 from tests.fakes.proofs import DELETE, DROP, policy
+from tests.fakes.ssh_calls import bare, host
+from tests.fakes.ssh_calls import frozen as frozen_ssh
 
 ASKING = replace(PRESENT, otherwise=Otherwise.ASK)
 CUT = record(ids=("ci-legacy-2",), complete=False)
@@ -226,3 +228,12 @@ def test_needs_of_a_deny_rule_and_of_rules_that_do_not_match_are_no_needs() -> N
 
     assert ["mine"] == [one.id for one, _ in found.evidence]
     assert () == found.prechecks
+
+
+def test_a_command_under_a_rule_with_a_need_is_never_proven() -> None:
+    by_ssh = frozen_ssh(host(22, "u"), bare("true"))
+    found = requirements(policy(rule(evidence=PRESENT)), market.agent(), by_ssh)
+    refused = gated(weighed(found, replace(LEANING, args={}), {}), found, Allow(rules=()), service="web")
+
+    assert isinstance(refused, Refusal)
+    assert "none_recorded" == refused.code

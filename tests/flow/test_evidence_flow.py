@@ -296,6 +296,15 @@ async def test_an_expectation_about_an_argument_that_is_not_there_is_not_met() -
     assert "target_changed" == (await flow.ask(DROP))["code"]
 
 
+async def test_a_read_may_be_looked_at_first_as_well() -> None:
+    look = replace(LOOK, args={"project": "{project}", "name": "gate"}, expect="json.state=='idle'")
+    flow = ProvenFlow(rule("list-idle", "accounts.list", ApprovalRule.NONE, precheck=look))
+    flow.executor.answers.append(market.answered(404))
+
+    assert "target_changed" == (await flow.ask(market.ask("accounts.list", project="acme")))["code"]
+    assert 1 == len(flow.executor.permits)
+
+
 async def test_a_log_that_fails_after_the_look_is_told_and_the_change_is_not_sent() -> None:
     flow = ProvenFlow()
     flow.executor.answers.append(market.answered(404))
@@ -308,7 +317,7 @@ async def test_a_log_that_fails_after_the_look_is_told_and_the_change_is_not_sen
     assert AttemptState.IN_DOUBT is not flow.ledger.state(flow.last)
 
 
-async def test_a_request_by_ssh_or_by_hand_under_such_a_rule_is_never_proven() -> None:
+async def test_a_request_by_hand_under_such_a_rule_is_never_proven() -> None:
     flow = ProvenFlow(replace(FORBIDDING, operations=()))
 
     assert "none_recorded" == (await flow.ask(market.AD_HOC))["code"]
