@@ -182,8 +182,9 @@ def _copy_aside(path: Path, offset: int) -> None:
         torn = os.pread(descriptor, size, offset)
     finally:
         os.close(descriptor)
-    _keep(_free_torn_path(path.parent, number_of(path) or 0, offset), torn)
-    sync_directory(path.parent)
+    if torn:
+        _keep(_free_torn_path(path.parent, number_of(path) or 0, offset), torn)
+        sync_directory(path.parent)
 
 
 def _keep(path: Path, content: bytes) -> None:
@@ -224,9 +225,10 @@ def _torn_files(directory: Path, segment: int, offset: int) -> list[tuple[int, P
 def _recovery_at(directory: Path, segment: int, offset: int, anchored_seq: int | None) -> Recovery | None:
     """What was cut off right where the log ends now, though an earlier start may have died before it said so."""
     for place in ((segment, offset), (segment + 1, 0)):
-        files = _torn_files(directory, *place)
-        if files:
-            content = _torn_bytes(files[-1][1])
+        for _, path in reversed(_torn_files(directory, *place)):
+            content = _torn_bytes(path)
+            if not content:
+                continue  # whoever made it cut nothing: a start that died at once, or somebody else
             return Recovery(
                 segment=place[0],
                 offset=place[1],

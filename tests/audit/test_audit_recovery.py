@@ -112,6 +112,27 @@ def test_a_tail_that_was_cut_before_anybody_could_say_so_is_told_by_the_next_wri
     assert VerdictName.OK == log.verdict().verdict
 
 
+@pytest.mark.parametrize("number", ["", ".7"])
+def test_an_empty_file_of_torn_bytes_tells_of_nothing_that_was_cut(log: SmallLog, number: str) -> None:
+    size = log.segments()[-1].stat().st_size
+    (log.directory / f"00000001.{size}{number}.torn").touch(0o600)
+    with log.writer() as writer:
+        told = (writer.recovered, writer.recovery)
+
+    assert (None, None) == told
+    assert [] == [record for record in records(log) if record.kind == RECOVERY]
+    assert VerdictName.OK == log.verdict().verdict
+
+
+def test_an_empty_file_hides_no_bytes_that_were_cut(log: SmallLog) -> None:
+    size = log.segments()[-1].stat().st_size
+    (log.directory / f"00000001.{size}.torn").write_bytes(b"was cut off")
+    (log.directory / f"00000001.{size}.7.torn").touch(0o600)
+    with log.writer() as writer:
+        assert writer.recovery is not None
+        assert len(b"was cut off") == writer.recovery.cut_bytes
+
+
 def test_two_tears_at_the_same_place_are_both_kept(log: SmallLog) -> None:
     size = log.segments()[-1].stat().st_size
     (log.directory / f"00000001.{size}.torn").write_bytes(b"the first")
@@ -140,7 +161,7 @@ def test_a_segment_that_never_got_its_first_group_is_begun_anew(tmp_path: Path, 
 
     assert VerdictName.TORN_TAIL == copy.verdict().verdict
     with copy.writer(limits=tiny) as again:
-        assert again.recovered is not None
+        assert bool(content) == (again.recovered is not None)  # of an empty file nothing was cut
         write_events(again, 3)
     with copy.writer(limits=tiny) as once_more:
         assert once_more.recovered is None
