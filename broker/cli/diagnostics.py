@@ -1,7 +1,6 @@
 """`doorward diagnostics`: the kept details of one failure, opened with the vault's key. Credentials are not in them."""
 
 import base64
-import binascii
 from argparse import Namespace
 
 from broker.cli.arguments import Verbs
@@ -90,7 +89,7 @@ def _octets(name: str, about: JsonObject) -> list[str]:
 def _binary(about: JsonObject) -> list[str]:
     try:
         octets = base64.b64decode(str(about.get("base64") or ""), validate=True)
-    except binascii.Error:
+    except ValueError:
         return []
     shown = octets[:MOST_BINARY_BYTES]
     rest = len(octets) - len(shown)

@@ -6,7 +6,6 @@ are bounded both ways before they are paid. Wiping is best effort: Python and th
 """
 
 import base64
-import binascii
 import os
 import stat
 import time
@@ -273,7 +272,7 @@ def _key_file(values: JsonObject) -> KeyFile:
 def _octets(value: JsonValue, length: int) -> bytes:
     try:
         octets = base64.b64decode(value, validate=True) if isinstance(value, str) else b""
-    except (binascii.Error, ValueError):
+    except ValueError:
         octets = b""
     if len(octets) != length:
         raise WireError(f"a field is not base64 of {length} bytes")

@@ -8,7 +8,6 @@ thing that stands between them and a secret.
 """
 
 import base64
-import binascii
 import os
 import selectors
 import subprocess
@@ -94,7 +93,7 @@ class Keychain:
             return None
         try:
             return Secret(base64.b64decode(value.encode(), validate=True))
-        except (binascii.Error, ValueError):
+        except ValueError:
             raise KeychainError(
                 KeychainFault.REFUSED, f"what it holds as {item} was not put there by this program"
             ) from None

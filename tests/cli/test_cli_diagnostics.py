@@ -2,6 +2,8 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from broker.client.card_words import clock_time
 from tests.fakes.cards import NOW_MS
 from tests.fakes.command_line import PASSPHRASE, CommandLine
@@ -89,8 +91,9 @@ def test_what_is_no_text_is_told_in_hexadecimal_as_far_as_it_helps(cli: CommandL
     assert "  (256 more in --json)" == lines[-1]
 
 
-def test_a_daemon_that_sends_nonsense_for_bytes_draws_nothing(cli: CommandLine) -> None:
-    body = {**OCTETS, "text": None, "base64": "no base64!"}
+@pytest.mark.parametrize("nonsense", ["no base64!", "QUJ\u00e9", 7])
+def test_a_daemon_that_sends_nonsense_for_bytes_draws_nothing(cli: CommandLine, nonsense: str | int) -> None:
+    body = {**OCTETS, "text": None, "base64": nonsense}
     lines = shown(cli, {**KEPT, "http": {**KEPT["http"], "body": body}})[1].splitlines()
 
     assert lines[-1].startswith("body: 9 bytes")

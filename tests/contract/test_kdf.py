@@ -80,6 +80,7 @@ def test_cheap_parameters_meet_the_reduced_floor_alone() -> None:
         {"iterations": True},
         {"salt": 7},
         {"salt": "not base64!"},
+        {"salt": "QUJ\u00e9"},
         {"salt": "c2FsdA"},
         {"surprise": 1},
     ],

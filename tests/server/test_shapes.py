@@ -94,7 +94,7 @@ def test_no_phase_has_longer_than_the_whole() -> None:
     assert (2.0, 1.0, 2.0, 2.0) == (short.connect_s, short.write_s, short.first_byte_s, short.total_s)
 
 
-@pytest.mark.parametrize("value", ["not base64!", "AA", 7, None])
+@pytest.mark.parametrize("value", ["not base64!", "QUJ\u00e9", "AA", 7, None])
 def test_what_is_no_base64_is_a_fault_of_its_field(value: Any) -> None:
     document = {"field": value}
     if isinstance(value, str):

@@ -156,7 +156,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("given_back", ["null", '"b2xkZXI="', '"not base64"'])
+@pytest.mark.parametrize("given_back", ["null", '"b2xkZXI="', '"not base64"', '"QUJ\\u00e9"'])
 def test_what_comes_back_changed_is_refused(given_back: str) -> None:
     keychain = Keychain([sys.executable, "-I", "-c", FORGETS, given_back], {})
     assert KeychainFault.REFUSED == fault_of(keychain)[0]
