@@ -186,7 +186,7 @@ def test_the_target_is_looked_at_again_just_before(world: World, agent: Agent) -
     assert ["DELETE /v1/acme-prod/accounts/ci-legacy-2"] == world.accounts.changes
 
 
-def test_the_other_ways_work_from_the_command_line(world: World, agent: Agent) -> None:
+def test_an_agent_can_take_no_other_way_on_its_own_card(world: World, agent: Agent) -> None:
     collect(agent)
     agent.begin_act(**deletion("ci-legacy-2", "ci-legacy-9"))
     card = world.human.wait_for_card()
