@@ -30,8 +30,11 @@ NEXT = {
     VerdictName.TORN_TAIL: "the daemon mends this at its next start; so does doorward audit repair",
     VerdictName.TORN_OR_TAMPERED: "hold it against a --checkpoint; if you know of a crash: doorward audit repair",
 }
-_TAKE_OVER = "keep a copy of the log and find out who wrote there; to go on: doorward vault readopt (docs/audit.md)"
-_RESTORE = "see that pin, anchor and directory belong together; docs/audit.md tells more"
+_TAKE_OVER = (
+    "keep a copy of the log and find out who wrote there; to go on: doorward vault readopt (docs/audit.md). "
+    "Where that was done already, doorward status tells whether there is more"
+)
+_RESTORE = "see that pin, anchor and directory belong together, restore what is gone; docs/audit.md tells more"
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -63,13 +66,18 @@ def verdict_on(options: Namespace) -> Verdict:
     except AuditError as cause:
         return unreadable(str(cause), pinned=pin is not None)
     paths = [Path(path) for path in options.paths]
-    return verify(
-        where.audit if own else paths,
-        pin=pin,
-        anchors=[HeldAnchor(rung=Rung.FILE, anchor=anchor) for anchor in anchors],
-        checkpoint=notes,
-        progress=_Progress() if sys.stderr.isatty() else None,
-    )
+    progress = _Progress() if sys.stderr.isatty() else None
+    try:
+        return verify(
+            where.audit if own else paths,
+            pin=pin,
+            anchors=[HeldAnchor(rung=Rung.FILE, anchor=anchor) for anchor in anchors],
+            checkpoint=notes,
+            progress=progress,
+        )
+    finally:
+        if progress is not None:
+            progress.wipe()  # a check that stops at a fault is never at 100 %
 
 
 def own_verdict(where: Places) -> Verdict:
@@ -162,3 +170,7 @@ class _Progress:
             line = "" if percent == 100 else f"checking {percent} %"
             print(f"\r{line:<14}\r{line}", end="", file=sys.stderr, flush=True)
             self._drawn = percent
+
+    def wipe(self) -> None:
+        if 0 <= self._drawn < 100:
+            print(f"\r{'':<14}\r", end="", file=sys.stderr, flush=True)

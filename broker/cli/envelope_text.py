@@ -77,6 +77,11 @@ def _ended(ssh: "Mapping[str, JsonValue]") -> list[str]:
     how = f"status {_shown(ssh['exit_status'])}" if ssh.get("exit_status") is not None else "no status"
     if ssh.get("exit_signal"):
         how = f"signal {_shown(ssh['exit_signal'])}"
+    moved = part(ssh, "transfer")
+    if moved:  # a file has no status; its digest is what can be compared
+        seen = [f"{_shown(moved['size'])} bytes"] if moved.get("size") is not None else []
+        seen += [_shown(moved["sha256"])] if moved.get("sha256") else []
+        return [f"SSH file: {', '.join(seen)}"] if seen else []
     marker = f", marker {_shown(ssh['marker'])}" if ssh.get("marker") else ""
     return [f"SSH {how}{marker}, {_shown(ssh.get('stdout_bytes'))} bytes out, {_shown(ssh.get('stderr_bytes'))} err"]
 

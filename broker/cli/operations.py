@@ -58,7 +58,7 @@ def _operation(item: JsonObject) -> list[str]:
         f"{sign} {name}  {text(item, 'state')}",
         f"    {text(item, 'operation')}: {text(item, 'summary')}",
         f"    sent {clock_time(sent_ms)}, {ago} ago, by {text(item, 'agent')}; got to: {text(item, 'phase')}",
-        "    read-back: " + ("none declared; only you can settle it" if read_back is None else text(item, "read_back")),
+        "    read-back: " + ("none; only you can settle it" if read_back is None else text(item, "read_back")),
         *([*look, f"    {settle}"] if item.get("state") == "in_doubt" else []),
     ]
 

@@ -20,7 +20,7 @@ def run(noun: str, arguments: list[str]) -> int:
     verbs = Verbs(noun, "The vault as a whole.")
     verbs.add("readopt", "take a quarantined vault over as it is, once restoring is out of the question")
     options = verbs.parser.parse_args(arguments)
-    with running_or_transient(places()) as (control, _):
+    with running_or_transient(places()) as (control, transient):
         told = control.quarantine()
         if told.get("reason") is None:
             show(told, ["the vault is not quarantined: there is nothing to take over"], as_json=options.json)
@@ -32,7 +32,7 @@ def run(noun: str, arguments: list[str]) -> int:
         keys, key = unlocked_key(options)
         with key:
             answer = control.readopt(part(told, "statement"), keys.vault_kek, key)
-    show(answer, _done(answer), as_json=options.json)
+    show(answer, _done(answer, stopped=transient), as_json=options.json)
     return 0
 
 
@@ -58,8 +58,9 @@ def _confirm(told: JsonObject, *, yes: bool) -> None:
         raise CliError("that is not the word; nothing was changed")
 
 
-def _done(answer: JsonObject) -> list[str]:
-    lines = [f"taken over: the vault is {text(answer, 'state')}"]
+def _done(answer: JsonObject, *, stopped: bool) -> list[str]:
+    state = "usable again; no daemon runs now: doorward up" if stopped else text(answer, "state")
+    lines = [f"taken over: the vault is {state}"]
     if answer.get("known") is True:
         lines.append("  the damage stays, and is known from now on; any further damage quarantines again")
     if answer.get("frozen") is True:

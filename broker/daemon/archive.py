@@ -19,8 +19,10 @@ from broker.core.events import EventName
 from broker.core.identity import UNIDENTIFIED, Caller, ProcessFacts, identify
 from broker.core.ledger import Attempt, AttemptState
 from broker.core.policy.explain import explain
-from broker.core.policy.model import AgentProgram
+from broker.core.policy.model import AgentProgram, Policy
 from broker.core.resolve import Invalid
+from broker.core.ssh.look_up_words import in_words
+from broker.core.ssh.recall import look_ups, recalled
 from broker.daemon.credentials import Credentials
 from broker.daemon.openings import refuse_called_off
 from broker.operations.ledger import LedgerError
@@ -229,11 +231,6 @@ class Archive(Credentials):
         return generation
 
     def _operation(self, attempt: Attempt) -> JsonObject:
-        service = self._at.rulebook.current().services.get(attempt.service)
-        operation = None
-        if service is not None:
-            operation = service.operations.get(attempt.operation.removeprefix(f"{attempt.service}."))
-        read_back = None if operation is None or operation.reconcile is None else operation.reconcile.operation
         return {
             "correlation_id": attempt.correlation_id,
             "state": attempt.state.value,
@@ -243,9 +240,21 @@ class Archive(Credentials):
             "agent": attempt.agent,
             "session_id": attempt.session_id,
             "sent_at_ms": attempt.started_at_ms,
-            "read_back": read_back,
+            "read_back": _read_back(self._at.rulebook.current(), attempt),
             "change_key": attempt.change_key,
         }
+
+
+def _read_back(policy: Policy, attempt: Attempt) -> str | None:
+    """What would be read to settle an attempt: the declared operation, or what SSH left on its host."""
+    name = attempt.operation.removeprefix(f"{attempt.service}.")
+    if recalled(attempt.args) is not None:
+        id_ = attempt.correlation_id
+        ways = look_ups(policy, attempt.args, service=attempt.service, operation=name, correlation_id=id_)
+        return in_words(ways[0]) if ways else None
+    service = policy.services.get(attempt.service)
+    operation = None if service is None else service.operations.get(name)
+    return None if operation is None or operation.reconcile is None else operation.reconcile.operation
 
 
 def _number_in(event: JsonObject, name: str) -> int:

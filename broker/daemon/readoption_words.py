@@ -20,7 +20,10 @@ def lost(reason: QuarantineReason, verdict: Verdict | None) -> str:
     name = VerdictName.FORGED_SIGNATURE
     if reason is not QuarantineReason.AUDIT_UNENDORSED:
         name = VerdictName(reason.value.removeprefix("audit_").upper())
-    return _lost_of(name, verdict.seq if verdict is not None and verdict.verdict is name else None)
+    said = _lost_of(name, verdict.seq if verdict is not None and verdict.verdict is name else None)
+    if verdict is not None and verdict.verdict is VerdictName.OK:
+        return f"{said}. Unless that was restored since: as it lies here now, the log is whole by itself"
+    return said
 
 
 def proven(verdict: Verdict | None) -> str:

@@ -192,8 +192,28 @@ def test_progress_is_drawn_on_a_terminal_alone(log: SmallLog) -> None:
     piped = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
     assert "checking " in drawn
+    assert f"\r{'':<14}\r" == drawn[-16:]
     assert out.startswith("x" if "FORGED" in out else "+ OK_UNANCHORED")
     assert "" == piped.stderr
+
+
+def test_progress_leaves_no_rest_before_the_verdict_on_a_damaged_log(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "log")
+    with log.writer() as writer:
+        write_events(writer, 60)
+    segment = min(log.directory.glob("*.seg"))
+    spoiled = bytearray(segment.read_bytes())
+    spoiled[len(spoiled) // 2] ^= 1
+    segment.write_bytes(spoiled)
+    controller, terminal = os.openpty()
+    arguments = [sys.executable, "-m", "broker.cli", "audit", "verify", str(log.directory)]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=terminal, check=False, timeout=LIMIT_S)
+    os.close(terminal)
+    drawn = os.read(controller, 65536).decode()
+    os.close(controller)
+
+    assert 44 == done.returncode
+    assert f"\r{'':<14}\r" == drawn[-16:]
 
 
 def own_log(cli: CommandLine) -> SmallLog:

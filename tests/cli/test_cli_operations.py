@@ -37,7 +37,7 @@ def test_what_is_in_doubt_is_told_with_the_way_to_settle_it(cli: CommandLine) ->
         "    deploy.deployments.create: POST https://deploy.example/v2\\u{1b}",
     ] == lines[:2]
     assert lines[2].startswith(f"    sent {clock_time(NOW_MS)}, ")
-    assert "    read-back: none declared; only you can settle it" == lines[3]
+    assert "    read-back: none; only you can settle it" == lines[3]
     assert f"    doorward operations settle {ID} --as applied|not_applied" == lines[4]
     assert ["    read-back: deployments.list", f"    doorward operations reconcile {ID}"] == lines[8:10]
 

@@ -42,6 +42,11 @@ def test_the_record_is_named_where_the_verdict_is_about_it(reason: QuarantineRea
     assert " 9" not in lost(reason, verdict(VerdictName.OK))
 
 
+def test_a_log_that_is_whole_again_is_said_to_be_so_and_not_to_be_what_was_lost() -> None:
+    assert "whole by itself" in lost(QuarantineReason.AUDIT_TRUNCATED, verdict(VerdictName.OK))
+    assert "whole" not in lost(QuarantineReason.AUDIT_TRUNCATED, verdict(VerdictName.TRUNCATED))
+
+
 def test_what_stays_proven_is_what_signatures_cover() -> None:
     assert "nothing" in proven(None)
     assert "nothing" in proven(verdict(VerdictName.WRONG_LOG, proven_to=None))

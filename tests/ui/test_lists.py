@@ -144,7 +144,7 @@ def test_r_reads_back_where_that_is_declared() -> None:
     scene.feed.tell(DoubtsNews(doubts=(replace(DOUBT, read_back=None),)))
     scene.drawn().press("r")
     assert [] == scene.feed.done(ReadBack)
-    assert "no read-back is declared" in scene.rows()[-1]
+    assert "nothing to read back" in scene.rows()[-1]
 
 
 def test_settling_takes_a_choice_a_reason_and_a_y() -> None:

@@ -59,7 +59,7 @@ class Doubts(ListScreen[DoubtRow]):
             return None
         if key.name == "r":
             if item.read_back is None:
-                return (Say(words="no read-back is declared for this operation: settle it by hand (t)"),)
+                return (Say(words="there is nothing to read back for this one: settle it by hand (t)"),)
             return (ReadBack(correlation_id=item.correlation_id), Say(words="reading back"))
         if not world.approver:
             return (Say(words="settling is signed: unlock the approver key first (1, then u)"),)
@@ -114,7 +114,7 @@ class Doubts(ListScreen[DoubtRow]):
             return []
         top = row(rule(paper.width, LINE, left="A yes covers"))
         if self._settling is None:
-            read = "one read by the declared read-back; its answer settles the doubt or not"
+            read = "one read of what is named above; its answer settles the doubt or not"
             none = "there is no read-back: nothing can settle this by itself"
             return [
                 top,
@@ -153,7 +153,7 @@ def _detail(item: DoubtRow, paper: Paper) -> list[Row]:
     room = paper.width - 4
     name = cut_middle(paper.foreign(item.summary or item.operation), paper.width - 8, paper.dots)
     blocks = paper.foreign(item.change_key or "the same change", limit=room - 30)
-    read = paper.foreign(item.read_back, limit=room - 14) if item.read_back else "none declared"
+    read = paper.foreign(item.read_back, limit=room - 14) if item.read_back else "none"
     known = paper.foreign(item.phase, limit=40) or "nothing"
     lines = [
         f" ? {paper.foreign(item.operation, limit=40)}   {paper.foreign(item.correlation_id, limit=48)}",
@@ -163,5 +163,7 @@ def _detail(item: DoubtRow, paper: Paper) -> list[Row]:
         "   A read-back that finds nothing proves 'not done' only if it is complete.",
     ]
     rows = [row(rule(paper.width, LINE, left=name))]
-    rows += [row(folded) for line in lines for folded in wrap(line, paper.width - 1)]
+    for line in lines:
+        first, *more = wrap(line, paper.width - 4)
+        rows += [row(first), *(row(f"   {folded}") for folded in more)]
     return [*rows[: DETAIL_ROWS - 4], *[()] * (DETAIL_ROWS - 4 - len(rows))]

@@ -65,9 +65,13 @@ def _answer(case: SshCase, verdict: Verdict, step: str) -> JsonObject | None:
     """None where no channel was opened. What broke the contract stays for diagnosis."""
     if step == "unstarted":
         return None
-    answer = ssh_answer(case.seen, with_streams=verdict.category is not Category.MALFORMED_RESPONSE)
     finding = case.seen.finding
-    return answer if finding is None else {**answer, "exit_status": finding.status, "marker": finding.found.value}
+    with_streams = verdict.category is not Category.MALFORMED_RESPONSE and finding is None
+    answer = ssh_answer(case.seen, with_streams=with_streams)
+    if finding is None:
+        return answer
+    told = {"exit_status": finding.status, "marker": finding.found.value}
+    return {**answer, **told, "stdout_bytes": 0, "stderr_bytes": 0}  # what a look-up prints is ours, not the command's
 
 
 def _grounds(case: SshCase, step: str) -> JsonObject:

@@ -450,6 +450,8 @@ def test_a_look_up_settles_by_a_recorded_end_or_a_fence_in_time_alone(
     assert classified.ssh is not None
     if finding is not None:
         assert (finding.status, finding.found.value) == (classified.ssh["exit_status"], classified.ssh["marker"])
+        assert 0 == classified.ssh["stdout_bytes"]
+        assert "stdout" not in classified.ssh
 
 
 def test_a_look_up_that_did_not_reach_its_host_leaves_the_doubt() -> None:

@@ -1,5 +1,6 @@
 """What a card, a grant and the ledger say of an SSH request."""
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Limits, Policy, Rule
 from broker.core.ssh.change import program_of
 from broker.core.ssh.frozen import LookUp, described
+from broker.core.ssh.look_up_words import in_words
 from broker.core.ssh.recall import KEY, look_ups, recalled, remembered
 from broker.core.ssh.resolve import SshAsk
 from broker.core.ssh.trust import HostKey, KeyState, declared_key
@@ -161,33 +163,28 @@ def test_no_yes_covers_another_command_host_or_user(other: SshAsk) -> None:
     [
         ("systemctl restart nginx", "systemctl"),
         ("/usr/bin/systemctl restart x", "systemctl"),
-        ("FOO=1 BAR=2 systemctl", "systemctl"),
         ("sudo -n systemctl stop", "systemctl"),
         ("nice -n 5 env A=b tar xf", "tar"),
-        ("(cd /x && make)", "cd"),
-        ("'rm' -rf x; true", "rm"),
-        ("sudo", ""),
-        ("to\\\nuch x", "touch"),
-        ("A='b c' touch x", "touch"),
-        ("A[0]=1 B+=2 touch x", "touch"),
+        ("env B+=2 touch x", "touch"),
         ("sudo -nu root touch x", "touch"),
         ("sudo --user root -- touch x", "touch"),
         ("timeout -s KILL 5 touch x", "touch"),
         ("exec -a other touch x", "touch"),
-        ("2>/dev/null touch x", "touch"),
-        ("> y 2>&1 touch x", "touch"),
-        ("! touch x", "touch"),
-        ("# it\ntouch x", "touch"),
-        ("while touch x; do true; done", "touch"),
-        ("env -S 'touch x'", "touch"),
-        ("$'touch' x", "touch"),
-        ("sh -c 'touch x'", "sh"),
-        ('" " \'"', ""),
-        ("  ", ""),
+        ("sudo", ""),
+        ("env -S 'touch x'", ""),
+        ("env --split-string=touch x", ""),
+        ("env -S", ""),
+        ("env --chdir=/x -- touch x", "touch"),
+        ("'touch x'", ""),
+        ("sh -c 'touch x'", ""),
+        ("/usr/bin/python3.11 x.py", ""),
+        (". x", ""),
+        ("dir/", ""),
+        ("", ""),
     ],
 )
 def test_the_program_of_a_command_is_told_behind_what_only_runs_it(text: str, program: str) -> None:
-    assert program == program_of(text.encode())
+    assert program == program_of(shlex.split(text))
 
 
 def test_changes_are_told_apart_by_host_user_and_program_or_operation() -> None:
@@ -238,6 +235,17 @@ def test_a_declared_command_is_the_second_way_and_a_file_is_compared() -> None:
     assert "test -d '/srv/my blog'" == kinds[1]["text"]
     assert [{"kind": "get", "path": "/a"}] == ways(attempted(put("/a")), "put")
     assert [] == ways(attempted(get("/a")), "get")
+
+
+def test_a_look_up_says_what_it_would_look_at() -> None:
+    marker, declared = look_ups(
+        POLICY, attempted(operation("wipe", site="a")), service="web", operation="wipe", correlation_id="op_1"
+    )
+    (file,) = look_ups(POLICY, attempted(put("/a")), service="web", operation="put", correlation_id="op_1")
+
+    assert "the command's marker on web-1" == in_words(marker)
+    assert "the declared look-up command on web-1" == in_words(declared)
+    assert "the file /a on web-1, by its digest" == in_words(file)
 
 
 def test_where_the_host_is_not_what_it_was_nothing_is_looked_up() -> None:
