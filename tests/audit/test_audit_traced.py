@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,28 @@ KINDS = {
     "renameat2": "rename",
     "unlinkat": "unlink",
 }
+UNFINISHED = " <unfinished ...>"
+RESUMED = re.compile(r"\d+ +<\.\.\. \w+ resumed>")
 CALL = re.compile(r"(?:\[pid +)?\d*\]? *(\w+)\((.*)\) += (-?\d+)")
+
+
+def whole_calls(trace: str) -> Iterator[str]:
+    """Each call in one line: the tracer parts the line of one during which another thread was heard of."""
+    begun: dict[str, str] = {}
+    for line in trace.splitlines():
+        thread = line.partition(" ")[0]
+        if line.endswith(UNFINISHED):
+            begun[thread] = line.removesuffix(UNFINISHED)
+        elif (resumed := RESUMED.match(line)) is not None and thread in begun:
+            yield begun.pop(thread) + line[resumed.end() :]
+        else:
+            yield line
 
 
 def kinds(trace: str, base: Path) -> list[str]:
     """The same words as the recorder's, for each call on a file of the log between the two marks."""
     found, reserved = [], False
-    for line in trace.splitlines():
+    for line in whole_calls(trace):
         call = CALL.match(line)
         if call is None or str(base) not in line or int(call[3]) < 0:
             continue
@@ -40,6 +56,19 @@ def kinds(trace: str, base: Path) -> list[str]:
             found.append(KINDS.get(name, name))
     first, last = (index for index, word in enumerate(found) if word == "mark")
     return found[first + 1 : last]
+
+
+def test_a_call_that_the_tracer_tells_of_in_two_lines_is_one() -> None:
+    parted = """7 openat(AT_FDCWD, "/log/begin", O_WRONLY|O_CREAT <unfinished ...>
+8 fsync(3</log/a>)                        = 0
+7 <... openat resumed>, 0666)             = 4
+8 unlink("/log/end")                      = 0"""
+
+    assert [
+        "8 fsync(3</log/a>)                        = 0",
+        '7 openat(AT_FDCWD, "/log/begin", O_WRONLY|O_CREAT, 0666)             = 4',
+        '8 unlink("/log/end")                      = 0',
+    ] == list(whole_calls(parted))
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace (Debian: strace) is not installed")
