@@ -41,6 +41,7 @@ services = ["web"]
 operations = ["exec"]
 commands = {texts}
 shell = true
+input = true
 approval = "none"
 
 [[rules]]

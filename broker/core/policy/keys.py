@@ -9,8 +9,8 @@ FILE = frozenset({"version", "rules", "agents", "limits", "services"})
 RULE = frozenset(
     {
         "id", "approval", "reason", "agents", "services", "operations", "effects", "destructive", "methods", "paths",
-        "hosts", "users", "commands", "shell", "max_uses", "max_age_s", "per", "expires_s", "arming_s", "in_doubt",
-        "evidence", "precheck", "hours",
+        "hosts", "users", "commands", "shell", "input", "max_uses", "max_age_s", "per", "expires_s", "arming_s",
+        "in_doubt", "evidence", "precheck", "hours",
     }
 )  # fmt: skip
 AGENT = frozenset({"exe", "argv", "sha256"})
@@ -31,7 +31,7 @@ SSH_HOST = frozenset({"address", "port", "user", "host_keys", "known_hosts", "ju
 SSH_SHARED = frozenset({"exit_map", "success_when", "marker", "max_bytes"})
 SSH_OPERATION = SSH_SHARED | {
     "command", "effect", "hosts", "destructive", "title", "targets", "change_key", "expect_disconnect",
-    "reconcile_command", "pipeline", "detach", "never_provable",
+    "reconcile_command", "pipeline", "detach", "input", "never_provable",
 }  # fmt: skip
 EXIT_RULE = frozenset({"when", "category", "code", "retry", "remote_effect", "delay_s", "incomplete", "examples"})
 SSH_EXAMPLE = frozenset({"exit_code", "stdout", "stderr"})

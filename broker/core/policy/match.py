@@ -39,6 +39,7 @@ class Facts:
     user: str = ""
     segments: tuple[str, ...] | None
     command: Command | None = None
+    is_fed: bool = False  # the command is given input, or a terminal, by which it can be told more than its words say
 
 
 def facts_of(agent: str, frozen: Frozen) -> Facts:
@@ -59,6 +60,7 @@ def _facts_of_ssh(agent: str, frozen: FrozenSsh) -> Facts:
         user=frozen.host.user,
         segments=remote_segments(action.path) if isinstance(action, Put | Get) else None,
         command=command_of(action.command, action.argv) if isinstance(action, Exec) else None,
+        is_fed=isinstance(action, Exec) and (action.pty or action.stdin != b""),
     )
 
 
@@ -183,6 +185,8 @@ def _path(rule: Rule, facts: Facts) -> bool:
 def _command(rule: Rule, facts: Facts) -> bool:
     if not rule.commands:
         return True
+    if facts.is_fed and rule.approval is ApprovalRule.NONE and not rule.input:
+        return False
     command = facts.command
     return command is not None and any(command_fits(one, command, shell=rule.shell) for one in rule.commands)
 

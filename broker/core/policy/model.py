@@ -58,6 +58,7 @@ class Rule:
     users: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     shell: bool = False  # `commands` may hold shell syntax, and then match letter for letter
+    input: bool = False  # of a rule that asks nobody: its commands may be given input, and a terminal
     max_uses: int = 200
     max_age_s: int = 3600
     per: str = "rule"  # rule | operation | service

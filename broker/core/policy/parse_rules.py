@@ -51,6 +51,7 @@ def rule_of(table: Table) -> Rule:
         users=table.texts("users", pattern=r"[A-Za-z0-9_.+*-]{1,64}", expected="a user name, * for any run"),
         commands=_commands(table),
         shell=table.flag("shell", default=False),
+        input=_input(table, approval),
         max_uses=table.integer("max_uses", 200, low=1, high=100_000),
         max_age_s=table.integer("max_age_s", 3600, low=1, high=604_800),
         per=table.choice("per", SCOPES, "rule"),
@@ -74,6 +75,13 @@ def _commands(table: Table) -> tuple[str, ...]:
         if problem is not None:
             table.fault("commands", problem, _COMMAND_SHAPE)
     return commands
+
+
+def _input(table: Table, approval: ApprovalRule) -> bool:
+    """Whoever is asked is shown the input."""
+    if "input" in table and (approval is not ApprovalRule.NONE or "commands" not in table):
+        table.fault("input", "means nothing but for commands that nobody is asked about", 'approval = "none", commands')
+    return table.flag("input", default=False)
 
 
 def _fault_of(command: str, *, shell: bool) -> str | None:

@@ -246,6 +246,7 @@ def _operation(name: str, table: Table, inherited: _Shared, hosts: Mapping[str, 
         pipeline=table.choice("pipeline", ("forbid", "declare_limit"), "forbid") == "declare_limit",
         marker=shared.marker,
         detach=table.flag("detach", default=False),
+        input=table.flag("input", default=False),
         max_bytes=shared.max_bytes,
         place=table.place,
     )

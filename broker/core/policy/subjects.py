@@ -20,6 +20,7 @@ from broker.core.ssh.operation import pattern_of
 Way: TypeAlias = tuple[str, ...]
 ANY_PATH = ("**",)
 SHELL = "\1"  # the first word of a way that is a whole command with shell syntax
+FED = "\2"  # the first word of a way that is a command with input; what follows is the command's own way
 _EFFECTS = {"exec": Effect.EXEC, "put": Effect.WRITE, "get": Effect.READ}
 
 
@@ -68,7 +69,8 @@ class Subject:
             address="" if self.host is None else self.host.address,
             user="" if self.host is None else self.host.user,
             segments=None if self.runs else way,
-            command=_command(way) if self.runs else None,
+            command=_command(_unfed(way)) if self.runs else None,
+            is_fed=self.runs and way[:1] == (FED,),
         )
 
 
@@ -93,15 +95,23 @@ def sample_ways(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Way, ...]:
     if subject.runs and subject.command is None:
         shell.append((SHELL, FRESH))
     found = (meeting_point(subject.pattern, pattern) for pattern in patterns)
-    return tuple(dict.fromkeys([*(way for way in found if way is not None), *shell]))
+    ways = [*(way for way in found if way is not None), *shell]
+    fed = [(FED, *way) for way in ways] if subject.runs and any(rule.input for rule in rules) else []
+    return tuple(dict.fromkeys([*ways, *fed]))
 
 
 def shown(subject: Subject, way: Way) -> str:
     """A way as it is spelled, `*` for what no rule names."""
+    if way[:1] == (FED,):
+        return f"{shown(subject, way[1:])}, with input"
     words = ["*" if part == FRESH else part for part in way]
     if not subject.runs:
         return "/" + "/".join(words)
     return f"the shell text {words[1]}" if way[:1] == (SHELL,) else " ".join(words)
+
+
+def _unfed(way: Way) -> Way:
+    return way[1:] if way[:1] == (FED,) else way
 
 
 def _command(way: Way) -> Command:

@@ -76,6 +76,7 @@ class ExitRule:
 class SshOperation:
     """A named command of a service. `command` is its words; `{argument}` within one is filled in and quoted.
 
+    `input`: it may be given input and a terminal, by which it can be told more than its words say.
     `never_provable`: no answer proves that its output is everything. `pipeline`: what a pipe cuts is meant so.
     """
 
@@ -93,6 +94,7 @@ class SshOperation:
     expect_disconnect: bool = False
     reconcile_command: tuple[str, ...] | None = None
     pipeline: bool = False
+    input: bool = False
     never_provable: bool = False
     marker: MarkerMode | None = None
     detach: bool = False

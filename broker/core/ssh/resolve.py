@@ -185,6 +185,8 @@ def _declared(
     words: tuple[str, ...],
     command: bytes | None = None,
 ) -> FrozenSsh:
+    if (ask.stdin or ask.pty) and not operation.input:
+        raise _schema("The operation takes no input and no terminal: its words are all that it does.")
     fits = fits_of(where.settings.operations.values(), where.host, words)
     if [fit.operation.name for fit in fits] != [operation.name]:
         raise _schema("These arguments spell the command of another operation; ask for that one.")

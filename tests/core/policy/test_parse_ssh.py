@@ -194,6 +194,7 @@ def test_a_file_of_another_directory_is_not_taken() -> None:
         ('commands = ["a ** b"]', "** stands at the end alone"),
         ('commands = ["a b*"]', "* stands for a whole word"),
         ("shell = true", "shell: means nothing without commands"),
+        ('commands = ["a"]\ninput = true', "input: means nothing but for commands that nobody is asked about"),
         ('users = ["a b"]', "users[0]: malformed"),
     ],
 )

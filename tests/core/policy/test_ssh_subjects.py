@@ -53,6 +53,20 @@ def test_a_looser_rule_for_commands_is_told_with_its_host() -> None:
     assert ("tightens", "any RUN web exec on web-2 id", "no asking", "denied") in told(new, POLICY)
 
 
+def test_a_rule_that_takes_input_is_told_as_looser() -> None:
+    rule = RULE.format(name="z", more='operations = ["exec"]\ncommands = ["id **"]')
+    was, new = ssh_policy(SERVICES + RULES + rule), ssh_policy(SERVICES + RULES + rule + "\ninput = true\n")
+
+    assert ("loosens", "any RUN web exec on web-2 id, with input", "denied", "no asking") in told(was, new)
+    assert "loosens" not in {direction for direction, *_ in told(new, was)}
+
+
+def test_an_operation_that_takes_input_is_read_in_another_way() -> None:
+    new = ssh_policy(SERVICES.replace('effect = "read"', 'effect = "read"\ninput = true') + RULES)
+
+    assert ("loosens", "operation web status") in {change[:2] for change in told(POLICY, new)}
+
+
 @pytest.mark.parametrize(
     ("services", "known_hosts"),
     [
