@@ -214,6 +214,7 @@ class Answering:
     def _typing(self, key: Key, now_s: float, *, quiet: bool, too_fast: bool) -> bool:
         if key.name == "enter":
             if self.text != self.terms.typed_word:
+                self.note = "that is not the word" if self.text else "type the word: no paste"
                 return True
             if quiet and self.arming.ready(now_s):
                 self._lone.hold(now_s)

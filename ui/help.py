@@ -61,7 +61,7 @@ _ANYWHERE = (
     "g G    first, last",
     "Space b  page down, up",
     "Tab    next pane",
-    "/      filter",
+    "/      filter; Esc shows all",
     "Esc    back; it never answers",
     "L y    lock the vault",
     "F y    freeze everything",

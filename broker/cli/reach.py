@@ -107,6 +107,15 @@ def unlocked_key(options: Namespace) -> tuple[Keys, ApproverKey]:
     return keys, file.opened(keys.approver_kek)
 
 
+def holder(where: Places) -> int | None:
+    """The pid that the daemon wrote into its lock file; its word while it runs, and nobody's after that."""
+    try:
+        text = where.lock.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return int(text) if text.isdecimal() else None
+
+
 def key_file() -> KeyFile:
     return read_key_file(places().approver_key)
 

@@ -15,7 +15,7 @@ from broker.cli.environment import for_daemon
 from broker.cli.faults import CliError, UsageError
 from broker.cli.output import part
 from broker.cli.prompts import passphrase
-from broker.cli.reach import await_ready, daemon_command, key_file, places
+from broker.cli.reach import await_ready, daemon_command, holder, key_file, places, running
 from broker.client.approver import derive
 from broker.client.control import ControlClient
 from broker.client.faults import NotRunning
@@ -73,19 +73,32 @@ def _up(arguments: list[str]) -> int:
     file.opened(keys.approver_kek).wipe()  # a wrong passphrase ends here
     with ControlClient(where) as control:
         pid = _start_if_needed(control, where)
-        if part(control.status(), "vault").get("state") != "ready":
-            control.unlock(keys.vault_kek)
+        stop = "kill the daemon's process" if pid is None else f"kill {pid}"
+        try:
+            if part(control.status(), "vault").get("state") != "ready":
+                control.unlock(keys.vault_kek)
+        except Exception:  # whatever it was that is told above us: a daemon runs by now, which is not to be missed
+            print(f"The vault stays closed; the daemon goes on. To stop it: {stop}", file=sys.stderr)
+            raise
     code = _attend_ui(given, options)
-    stop = "kill the daemon's process" if pid is None else f"kill {pid}"
-    print(f"The screen is closed; the daemon goes on. To close the vault: doorward lock. To stop it: {stop}")
+    print(f"The screen is closed; {_left_behind(where, stop)}")
     return code
+
+
+def _left_behind(where: Places, stop: str) -> str:
+    try:
+        with running(where) as control:
+            control.status()
+    except NotRunning:
+        return "the daemon has stopped meanwhile. To start it: doorward up"
+    return f"the daemon goes on. To close the vault: doorward lock. To stop it: {stop}"
 
 
 def _start_if_needed(control: ControlClient, where: Places) -> int | None:
     """Start a daemon in a session of its own where none runs; its pid where it is known."""
     with contextlib.suppress(NotRunning):
         control.status()
-        return _holder(where)
+        return holder(where)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         log = os.open(where.daemon_log, flags, LOG_MODE)
@@ -113,15 +126,6 @@ def _start_if_needed(control: ControlClient, where: Places) -> int | None:
             child.stdout.close()
     child.returncode = 0  # it outlives us on purpose: nobody waits for it
     return child.pid
-
-
-def _holder(where: Places) -> int | None:
-    """The pid that the daemon wrote into its lock file."""
-    try:
-        text = where.lock.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return int(text) if text.isdecimal() else None
 
 
 def _attend_ui(given: Secret, options: Namespace) -> int:

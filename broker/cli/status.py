@@ -2,7 +2,7 @@
 
 from broker.cli.arguments import human_parser
 from broker.cli.output import number, part, show, text
-from broker.cli.reach import places, running
+from broker.cli.reach import holder, places, running
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject
@@ -16,6 +16,9 @@ def run(noun: str, arguments: list[str]) -> int:
         status = control.status()
     lines = [
         *_lines(status),
+        f"  daemon   pid {holder(where) or 'unknown'}; to stop it: kill that, or Ctrl-C where it was started by serve",
+        f"  data     {visible(str(where.data))} (audit/, audit.pin, audit-seed/, vault.db)",
+        f"  anchor   {visible(str(where.anchor_head))}",
         f"  policies {visible(str(where.policies))}",
         f"  agents   {visible(where.agent_socket)}",
     ]
@@ -40,6 +43,12 @@ def _verified(audit: JsonObject) -> list[str]:
     return [f"{'+' if well else '!'} verified {text(audit, 'verdict')}, held against: {text(audit, 'rung')}{known}"]
 
 
+def _records(audit: JsonObject) -> str:
+    """How many there are; numbers begin at 0, and a log that was not opened for writing has none."""
+    last = number(audit, "seq")
+    return "unknown" if last < 0 else str(last + 1)
+
+
 def _lines(status: JsonObject) -> list[str]:
     vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
     ready = vault.get("state") == "ready"
@@ -55,7 +64,7 @@ def _lines(status: JsonObject) -> list[str]:
         f"{'+' if ready else '!'} vault    {text(vault, 'state')}, term {text(vault, 'term')}",
         f"{'+' if digest else '!'} policy   {in_force}",
         *(["! policy   the files differ from what is trusted: doorward policy diff"] if policy.get("pending") else []),
-        f"{'+' if audit.get('anchored') else '!'} audit    {text(audit, 'seq')} records, "
+        f"{'+' if audit.get('anchored') else '!'} audit    {_records(audit)} records, "
         + ("anchored" if audit.get("anchored") else "NOT anchored"),
         *_verified(audit),
         *([f"! audit    {_TROUBLE.get(text(audit, 'trouble'), 'out of order')}"] if audit.get("trouble") else []),

@@ -117,7 +117,7 @@ def test_an_answer_without_a_usable_body_shows_its_status_alone() -> None:
 
 
 def test_a_transfer_is_told_by_size_and_digest_and_not_as_a_command_without_a_status() -> None:
-    left: dict[str, JsonValue] = {"exit_status": None, "exit_signal": None, "stdout_bytes": 0, "stderr_bytes": 0, "marker": None}
+    left: dict[str, JsonValue] = {"exit_status": None, "exit_signal": None, "stdout_bytes": 0, "stderr_bytes": 0}
     moved: JsonValue = {"replaced": "yes", "size": 6, "sha256": "sha256:ab"}
     broken: JsonValue = {"replaced": "no", "size": None, "sha256": None}
 

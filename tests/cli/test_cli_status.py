@@ -13,10 +13,13 @@ def test_a_status_reads_so(cli: CommandLine) -> None:
         f"doorward 0.1.0, log {LOG_ID}",
         "+ vault    ready, term 12",
         "+ policy   sha256:3f9c21ab, counter 17",
-        "+ audit    4211 records, anchored",
+        "+ audit    4212 records, anchored",
         "! waiting  2 for an answer",
         "? in doubt 1: doorward operations list --in-doubt",
         "  sessions 3",
+        "  daemon   pid unknown; to stop it: kill that, or Ctrl-C where it was started by serve",
+        f"  data     {cli.places.data} (audit/, audit.pin, audit-seed/, vault.db)",
+        f"  anchor   {cli.places.anchor_head}",
         f"  policies {cli.places.policies}",
         f"  agents   {cli.places.agent_socket}",
     ] == out.splitlines()
@@ -35,7 +38,7 @@ def test_a_status_reads_so(cli: CommandLine) -> None:
             {"policy": {"digest": None}, "vault": {"state": "locked"}},
             "! policy   sealed while the vault is locked",
         ),
-        ({"audit": {"seq": 1, "anchored": False}}, "! audit    1 records, NOT anchored"),
+        ({"audit": {"seq": 1, "anchored": False}}, "! audit    2 records, NOT anchored"),
         (
             {"audit": {"seq": 1, "anchored": False, "trouble": "unwritable"}},
             "! audit    CAN'T BE WRITTEN: nothing runs until the disk is mended and the daemon started again",
@@ -44,6 +47,7 @@ def test_a_status_reads_so(cli: CommandLine) -> None:
             {"audit": {"seq": 1, "anchored": True, "trouble": "disk_low"}},
             "! audit    its disk is nearly full: nothing runs until there is room",
         ),
+        ({"audit": {"seq": -1, "anchored": False}}, "! audit    unknown records, NOT anchored"),
         ({"frozen": True}, "! FROZEN   nothing runs: doorward thaw"),
         ({"warnings": ["disk \x1b[2J"]}, "! disk \\u{1b}[2J"),
     ],
@@ -54,6 +58,15 @@ def test_what_needs_the_eye_is_marked(cli: CommandLine, changed: dict[str, JsonV
         _, out, _ = cli.run("status")
 
     assert line in out.splitlines()
+
+
+def test_the_process_that_holds_the_state_is_named(cli: CommandLine) -> None:
+    with cli.control_daemon():
+        cli.places.lock.parent.mkdir(parents=True, exist_ok=True)
+        cli.places.lock.write_text("4711\n", encoding="ascii")
+        _, out, _ = cli.run("status")
+
+    assert any(line.startswith("  daemon   pid 4711;") for line in out.splitlines())
 
 
 def test_the_machine_form_is_the_daemons(cli: CommandLine) -> None:

@@ -13,7 +13,7 @@ from broker.contract.reasons import Category, NextAction, Retry
 from broker.contract.schemas import schema
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "policies" / "README.md"])
 
 
 def text(name: str) -> str:
@@ -25,6 +25,26 @@ def test_links_lead_to_files_that_there_are(path: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)\)", path.read_text(encoding="utf-8"))
 
     assert [] == [target for target in targets if "://" not in target and not (path.parent / target).exists()]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_into_a_document_lead_to_a_heading_of_it(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", path.read_text(encoding="utf-8"))
+
+    for target, anchor in links:
+        assert anchor in headings(path.parent / target if target else path), (target, anchor)
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors of a document, as they are made of its headings."""
+    found = re.findall(r"(?m)^#+ (.+)$", path.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in found}
+
+
+def test_the_list_of_packs_names_every_pack_that_is_shipped() -> None:
+    named = set(re.findall(r"(?m)^\| `([a-z-]+)` \| ", text("policies/README.md").split("\n## ", 1)[0]))
+
+    assert {path.stem for path in (ROOT / "policies").glob("*.toml")} == named
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

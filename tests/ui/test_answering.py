@@ -152,6 +152,15 @@ def test_a_line_pasted_key_by_key_denies_nothing() -> None:
     assert Hand().press("d", "1", "enter", every_s=0.0).wait(1.0) is None
 
 
+def test_a_wrong_word_and_a_pasted_one_are_told_to_be_so() -> None:
+    hand = Hand(GRAVE).press("a", "1", "2", "enter", every_s=0.5)
+    assert (Mode.TYPING, "that is not the word") == (hand.answering.mode, hand.answering.note)
+
+    hand = Hand(GRAVE).press("a", every_s=0.5).press("1", "2", "9", "0", "enter", every_s=0.0)
+    assert "no paste" in hand.answering.note
+    assert hand.wait(1.0) is None
+
+
 def test_y_grants_to_the_session_after_half_a_second() -> None:
     hand = Hand().press("s", every_s=0.6).press("y")
 

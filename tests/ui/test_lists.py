@@ -228,6 +228,13 @@ def test_keys_of_a_filter_are_text() -> None:
     assert "/ qF1" in scene.rows()[2]
 
 
+def test_a_filter_that_no_row_fits_says_so_and_how_to_leave_it() -> None:
+    scene = doubts_scene().press("slash", "z", "z", "enter")
+    assert "No row holds these words. Esc shows all again." in scene.rows()[4]
+
+    assert not any("No row holds" in line for line in scene.press("escape").rows())
+
+
 VERIFIED = replace(READY, audit_verdict="OK", audit_rung="vault", audit_verified_at_ms=NOW_MS)
 BROKEN = replace(VERIFIED, audit_verdict="ALTERED", warnings=("audit log: ALTERED: record 7",))
 

@@ -118,7 +118,11 @@ def _verdict_rows(world: World, paper: Paper) -> list[Row]:
     if world.verifying:
         return [_labelled("Verdict", row("a verifier of its own is at work"))]
     if said is None or said.at_ms < world.status.audit_verified_at_ms:
-        return [_labelled("Verdict", (*_verdict(paper, world.status), *again))]
+        first = _verdict(paper, world.status)
+        if not world.status.audit_known:
+            return [_labelled("Verdict", (*first, *again))]
+        held = f"  held against: {paper.foreign(world.status.audit_rung or 'none', limit=24)}"
+        return [_labelled("Verdict", first), _labelled("", (Span(held), *again))]
     if not said.verdict:
         return [_labelled("Verdict", (Span("! the verifier could not be run", Role.LOOK), *again))]
     return _said_rows(said, paper, again)
@@ -212,7 +216,7 @@ def _verdict(paper: Paper, status: Status) -> Row:
     if status.audit_verdict in _WELL:
         return row(f"{said} at {at}, {held}")
     if status.audit_known:
-        return row(f"{said} at {at}: damage that was taken over; the rest is whole, {held}")
+        return row(f"{said} at {at}: damage that was taken over; the rest is whole")
     return row(Span(f"! {said} at {at}", Role.LOOK), "  see the warnings")
 
 

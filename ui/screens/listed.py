@@ -13,6 +13,7 @@ from ui.screens.sheet import Effect, Moment
 from ui.world import World
 
 Item = TypeVar("Item")
+NO_MATCH = "No row holds these words. Esc shows all again."
 SEALED = "Sealed: unlock the approver key to look (1, then u)."
 
 
@@ -35,6 +36,8 @@ class ListScreen(Generic[Item]):
         self, items: Sequence[Item] | None, draw: Callable[[Item], Row], paper: Paper, height: int, *, empty: str = ""
     ) -> list[Row]:
         """Exactly `height` rows. `items` is None while this process may not see them."""
+        if items and not self.listed.matching(items):
+            return [*said(NO_MATCH), *[()] * (height - 1)]
         if items:
             return self.listed.rows(items, draw, paper, height)
         return [*said(SEALED if items is None else empty), *[()] * (height - 1)]
