@@ -86,7 +86,7 @@ def _export(
         note = control.audit_checkpoint().get("note")
         write(_line(_head(own, last, note)))
     with suppress(ValueError):  # a closed stderr is nobody's trouble
-        print(f"{count} events exported", file=sys.stderr)
+        print(f"{count} {'event' if count == 1 else 'events'} exported", file=sys.stderr)
     return 0
 
 
