@@ -4,7 +4,7 @@ A request is one row with its whole trail; what humans, the vault and the daemon
 and lenient: a field that is missing, or of another type than expected, reads as not known.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
@@ -157,25 +157,6 @@ def request(correlation_id: str, trail: Sequence[Told]) -> Row:
         session_id=next((session for session in sessions if session), None),
         **known,  # type: ignore[arg-type]  # each value was read by the type of its field
     )
-
-
-def plain_fold(events: Iterable[Told]) -> list[Row]:
-    """All rows of these events, by their places. What the projection keeps up to date has to equal this."""
-    heads: list[tuple[int, JsonObject]] = []
-    trails: dict[str, list[Told]] = {}
-    for seq, event in events:
-        correlation_id = event.get("correlation_id")
-        opened = isinstance(correlation_id, str) and correlation_id in trails
-        if heads_a_row(event) and not (opened and event.get("event") in OPENERS):
-            heads.append((seq, event))
-        if isinstance(correlation_id, str) and (opened or event.get("event") in OPENERS):
-            trails.setdefault(correlation_id, []).append((seq, event))
-    return [
-        request(str(event["correlation_id"]), trails[str(event["correlation_id"])])
-        if event.get("event") in OPENERS and isinstance(event.get("correlation_id"), str)
-        else alone(seq, event)
-        for seq, event in heads
-    ]
 
 
 def _decided(told: JsonObject) -> dict[str, object]:

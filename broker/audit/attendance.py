@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from broker.audit.activity import Row, Told, plain_fold
+from broker.audit.activity import Row, Told
 from broker.contract.reasons import Category
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.events import EventName
@@ -86,11 +86,6 @@ def attendances(told: Iterable[Told], rows: Sequence[Row]) -> list[Attendance]:
         if row.session_id is not None and row.fields is None:
             _asked(held.setdefault(row.session_id, Attendance(id=row.session_id)), row)
     return sorted(held.values(), key=lambda one: (-one.last_seq, one.id))
-
-
-def plain_attendances(events: Sequence[Told]) -> list[Attendance]:
-    """The view over all of these events at once. What the projection keeps up to date has to equal this."""
-    return attendances(((seq, event) for seq, event in events if concerns_a_session(event)), plain_fold(events))
 
 
 def _happened(held: dict[str, Attendance], seq: int, event: JsonObject, told: dict[str, JsonValue]) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from broker.audit.examine import Examination
 from broker.audit.findings import Finding
-from broker.audit.ladder import Contradiction
 from broker.audit.segment import segment_name
 from broker.audit.verdict import Rung, VerdictName
 
@@ -65,7 +64,7 @@ def _against(examination: Examination, reached: int) -> Ending | None:
     identity, ladder = examination.identity, examination.ladder
     if identity is None:
         return None
-    found: Contradiction | None = ladder.of_another_log(identity.log_id) or ladder.contradiction(reached)
+    found = ladder.of_another_log(identity.log_id) or ladder.contradiction(reached)
     if found is None:
         return None
     return Ending(

@@ -57,7 +57,10 @@ class Watched:
 
 
 class LogWatch:
-    """One log, its writer, and everything that is known of it. `inspect` waits for the disk; the rest does not."""
+    """One log, its writer, and everything that is known of it.
+
+    `at_start`, `at_unlock` and `again` wait for an inspection, and for the keyring: call them in a thread.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class LogWatch:
         inspector: Inspector,
         keychain: Keychain | None,
         anchor_at_start: HeldAnchor | None,
-        notices: "Notices",
+        notices: Notices,
         now_ms: Callable[[], int],
     ) -> None:
         """`anchor_at_start` is what the anchor's file held before the writer opened the log."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.audit.attendance import plain_attendances
 from broker.contract.wire import JsonObject
+from tests.fakes.plain_views import plain_attendances
 
 
 @pytest.mark.parametrize(("more", "opened_at_ms"), [({}, 500), ({"opened_at_ms": 400}, 400)])

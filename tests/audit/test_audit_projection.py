@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.audit.activity import Row, heads_a_row, plain_fold
-from broker.audit.attendance import plain_attendances
+from broker.audit.activity import Row, heads_a_row
 from broker.audit.projection import Projection
 from broker.audit.reader import event_of
 from broker.audit.seal import Entry
 from broker.contract.wire import canonical
 from broker.core.events import EventName
+from tests.fakes.plain_views import plain_attendances, plain_fold
 
 REQUESTS = ("op_1", "op_2", "op_3")
 SESSIONS = ("se_1", "se_2", None)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from broker.audit.activity import plain_fold
 from broker.audit.limits import WriterLimits
 from broker.audit.projection import Projection
 from broker.audit.reader import read_events
@@ -19,6 +18,7 @@ from broker.core.events import EventName
 from broker.daemon.reading import WAITING_MOST, AuditReading
 from broker.server.faults import ControlError
 from tests.fakes.logs import SmallLog, an_event, new_log
+from tests.fakes.plain_views import plain_fold
 
 ALL = AuditQuery(limit=1000)
 LONGEST_LAG_S = 0.05

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.audit.activity import plain_fold
-from broker.audit.attendance import plain_attendances
+from tests.fakes.plain_views import plain_attendances, plain_fold
 from tests.live.house import ROOT, House, open_house, until
 from tests.live.plain_upstream import Upstream, serving
 

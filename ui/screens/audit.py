@@ -26,6 +26,7 @@ _RUNGS = {
     "keyring": "the keyring",
     "file": "the anchor file",
 }
+_TROUBLE = {"unwritable": "CAN'T BE WRITTEN", "disk_low": "DISK NEARLY FULL"}
 DETAIL_ROWS, DETAIL_ROWS_TALL = 7, 12
 TALL = 30
 LEAST_FREE_MIB = 256
@@ -191,9 +192,6 @@ def _amount(octets: int) -> str:
         if octets >= size:
             return f"{octets / size:.1f} {unit}"
     return f"{octets // 1000} kB"
-
-
-_TROUBLE = {"unwritable": "CAN'T BE WRITTEN", "disk_low": "DISK NEARLY FULL"}
 
 
 def audit_word(paper: Paper, status: Status) -> str | None:
