@@ -42,6 +42,8 @@ class EventName(StrEnum):
     CREDENTIAL_REMOVED = "credential.removed"
     HOSTKEY_ACCEPTED = "hostkey.accepted"
     HOSTKEY_FORGOTTEN = "hostkey.forgotten"
+    MARKERS_ASKED = "markers.asked"  # a host is about to be asked to remove old ones
+    MARKERS_COLLECTED = "markers.collected"
     POLICY_TRUSTED = "policy.trusted"
     POLICY_EDIT_REFUSED = "policy.edit_refused"
     APPROVER_ENROLLED = "approver.enrolled"

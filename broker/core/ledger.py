@@ -14,7 +14,7 @@ from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonObject, JsonValue, digest
 from broker.core.channels import Frozen
 from broker.core.identity import Caller
-from broker.core.ssh.change import facts_of_change
+from broker.core.ssh.change import ANYTHING, change_of
 from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.outcome import StoreSeen
 from broker.core.ssh.recall import remembered
@@ -96,22 +96,29 @@ def attempt_of(
 
 
 def change_key(frozen: Frozen) -> str | None:
-    """Name of the change that a request makes; None for a read."""
+    """Name of the change that a request makes; None for a read. One over SSH begins with the name of its place."""
     if not frozen.is_write:
         return None
     owner = frozen.service.credential or f"service {frozen.service.name}"
     facts: dict[str, JsonValue] = {"credential": owner}
     declared = frozen.declared
+    if declared is not None:
+        facts |= {"arguments": _named(declared.change_key, frozen.args)}
     if isinstance(frozen, FrozenSsh):
-        facts |= facts_of_change(frozen)
-    elif declared is None:
+        return change_of(frozen, facts)
+    if declared is None:
         path = read_loosely(frozen.path)
         facts |= {"host": frozen.host, "port": frozen.port, "method": frozen.method, "path": path}
     else:
         facts |= {"operation": declared.name}
-    if declared is not None:
-        facts |= {"arguments": _named(declared.change_key, frozen.args)}
     return digest("doorward/change/v1", facts)
+
+
+def are_one_change(key: str, other: str) -> bool:
+    """Whether a doubt about one holds up the other. What may change anything meets every change of its place."""
+    place, slash, what = key.rpartition("/")
+    other_place, _, other_what = other.rpartition("/")
+    return key == other or (bool(slash) and place == other_place and ANYTHING in {what, other_what})
 
 
 def turn_key(frozen: Frozen, key: str) -> str:

@@ -19,6 +19,7 @@ from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.follow_ups import FollowUpRuns
+from broker.daemon.host_markers import HostMarkers
 from broker.daemon.journal import Journal
 from broker.daemon.log_parts import LogParts, open_log
 from broker.daemon.premises import Premises
@@ -121,7 +122,8 @@ async def build(
     custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(log.writer, reading.written)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
     ssh_hosts = SshHosts(vault=stores.vault, audit=journal, clock=clock)
-    executor = _executor(custody, rulebook, ssh_hosts)
+    markers = HostMarkers(ledger=stores.ledger, audit=journal, clock=clock, tasks=tasks)
+    executor = _executor(custody, rulebook, ssh_hosts, markers)
     people = _people(stores, rulebook, journal, clock, runs, executor)
     sender = wiring.executor(executor)
     follow_ups = FollowUpRuns(runs=runs, clock=clock)
@@ -182,13 +184,14 @@ def _walker(sender: Executor, people: _People, custody: Custody, stores: _Stores
     )
 
 
-def _executor(custody: Custody, rulebook: Rulebook, ssh_hosts: SshHosts) -> ByChannel:
+def _executor(custody: Custody, rulebook: Rulebook, ssh_hosts: SshHosts, markers: HostMarkers) -> ByChannel:
     http = HttpsExecutor(
         secrets=custody,
         body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
         version=VERSION,
     )
-    return ByChannel(http=http, ssh=SshExecutor(secrets=custody, trust=ssh_hosts), trust=ssh_hosts)
+    ssh = SshExecutor(secrets=custody, trust=ssh_hosts)
+    return ByChannel(http=http, ssh=ssh, trust=ssh_hosts, markers=markers)
 
 
 def _engine(

@@ -3,9 +3,11 @@
 A key that a human has just accepted counts for this attempt; it is kept once a login with it has come about.
 """
 
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 from broker.core.channels import Frozen, Raw
 from broker.core.frozen import FrozenRequest
@@ -13,7 +15,7 @@ from broker.core.gate import Permit
 from broker.core.outcome import RawOutcome
 from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.model import SshHost
-from broker.core.ssh.outcome import HostKeySeen, SshFault, SshOutcome, SshPhase
+from broker.core.ssh.outcome import HostKeySeen, MarkerState, SshFault, SshOutcome, SshPhase, StoreSeen
 from broker.core.ssh.trust import HostKey, KeyState, declared_key
 from broker.ports import AnswerSink, Delivery, FrameSink, TrustStore
 
@@ -28,8 +30,14 @@ class Http(Protocol):
 
 class Ssh(Protocol):
     async def execute(
-        self, permit: Permit, *, frames: FrameSink | None = None, session: str | None = None
+        self,
+        permit: Permit,
+        *,
+        frames: FrameSink | None = None,
+        session: str | None = None,
+        bound: Callable[[StoreSeen], Awaitable[None]] | None = None,
     ) -> SshOutcome: ...
+    async def collect(self, permit: Permit, settled: tuple[str, ...]) -> int | None: ...
     async def look_at_host(self, host: SshHost) -> HostKeySeen | SshFault: ...
     async def close_credential(self, name: str) -> None: ...
     def retire_session(self, session: str) -> None: ...
@@ -37,13 +45,29 @@ class Ssh(Protocol):
     async def close(self) -> None: ...
 
 
+Collect: TypeAlias = Callable[[Permit, tuple[str, ...]], Awaitable[int | None]]
+
+
+class Markers(Protocol):
+    """What is kept of the markers that commands leave on hosts."""
+
+    async def bound(self, correlation_id: str, store: StoreSeen) -> None:
+        """Keep, before a command is sent, the store in which it claims its id. Raises where that can't be kept."""
+        ...
+
+    def used(self, permit: Permit, collect: Collect) -> None:
+        """A host was just reached: a time to collect what is old there. Returns at once and never raises."""
+        ...
+
+
 class ByChannel:
     """Implements ports.Executor."""
 
-    def __init__(self, *, http: Http, ssh: Ssh, trust: TrustStore) -> None:
+    def __init__(self, *, http: Http, ssh: Ssh, trust: TrustStore, markers: Markers) -> None:
         self._http = http
         self._ssh = ssh
         self._trust = trust
+        self._markers = markers
 
     async def host_key(self, frozen: Frozen) -> HostKey | SshFault | None:
         if isinstance(frozen, FrozenRequest):
@@ -60,8 +84,15 @@ class ByChannel:
             return await self._http.execute(permit, delivery.answer)
         fresh = _fresh(delivery)
         with nullcontext() if fresh is None else self._trust.provisionally(frozen.host, fresh):
-            outcome = await self._ssh.execute(permit, frames=delivery.frames, session=delivery.session_id)
+            outcome = await self._ssh.execute(
+                permit,
+                frames=delivery.frames,
+                session=delivery.session_id,
+                bound=partial(self._bound, permit, None if delivery.host_key is None else delivery.host_key.store),
+            )
             await self._learn(frozen, outcome, fresh)
+        if outcome.marker is MarkerState.STARTED and outcome.exit_status is not None and outcome.fault is None:
+            self._markers.used(permit, self._ssh.collect)
         return outcome
 
     async def close_credential(self, name: str) -> None:
@@ -80,6 +111,11 @@ class ByChannel:
     async def close(self) -> None:
         await self._ssh.close()
         await self._http.close()
+
+    async def _bound(self, permit: Permit, known: StoreSeen | None, store: StoreSeen) -> None:
+        """`known` is what the ledger was told when the attempt was begun."""
+        if store != known:
+            await self._markers.bound(permit.correlation_id, store)
 
     async def _learn(self, frozen: FrozenSsh, outcome: SshOutcome, fresh: HostKeySeen | None) -> None:
         if fresh is not None and outcome.phase not in _BEFORE_LOGIN and _is(outcome, fresh):

@@ -8,21 +8,23 @@ change is said to be free of doubt, until a human takes the file as it is.
 """
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from broker.contract.wire import JsonObject, canonical
+from broker.contract.wire import JsonObject
 from broker.core.ledger import Attempt, AttemptState, Doubt, LedgerMark
 from broker.core.secret import Secret
+from broker.core.ssh.outcome import StoreSeen
+from broker.core.ssh.recall import has_ended, is_fenced
+from broker.operations import marker_rows
 from broker.operations.ledger_file import (
     Keys,
     LedgerChanged,
@@ -34,13 +36,25 @@ from broker.operations.ledger_file import (
     transaction,
     unsealed,
 )
+from broker.operations.ledger_rows import attempt_json, attempt_of_row, change_print, doubt_of, fingerprint, meeting
 from broker.ports import LedgerSealed
 
 __all__ = ["LedgerChanged", "LedgerError", "LedgerStore"]
 
 LOG = logging.getLogger("doorward.ledger")
 KEPT_MS = 24 * 3600 * 1000
+DOUBTS_MAX = 16  # told of one change
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """What became of an attempt. `told` is None where it is to be forgotten; `has_ended`: its marker may go one day."""
+
+    state: AttemptState
+    told: bytes | None
+    keys: Keys
+    has_ended: bool = False
 
 
 class LedgerSealedError(LedgerError, LedgerSealed):
@@ -59,7 +73,7 @@ class LedgerStore:
         self._mutex = threading.Lock()
         self._keys: Keys | None = None
         self._under_way: dict[str, Keys] = {}
-        self._owed: dict[str, tuple[AttemptState, bytes | None, Keys]] = {}  # outcomes that could not be written yet
+        self._owed: dict[str, Owed] = {}  # outcomes that could not be written yet
         self._db = open_file(path)
 
     def unlock(self, *, seal_key: Secret, fingerprint_key: Secret) -> None:
@@ -143,17 +157,22 @@ class LedgerStore:
         return await self._run(lambda: self._one("correlation_id = ?", (correlation_id,)))
 
     async def doubts(self, change_key: str) -> tuple[Doubt, ...]:
-        key, keys = self._fingerprint("change", change_key), self._unlocked()
+        """What holds the change up: doubts about itself, and about what may be the same (see are_one_change)."""
+        keys = self._unlocked()
+        where, values = meeting(keys, change_key)
+        limit = DOUBTS_MAX + len(self._under_way)
 
         def look() -> list[Attempt]:
             with transaction(self._db, begin="BEGIN"):
                 self._trust(keys)
                 found = self._all(
-                    "change_key = ? AND state IN (?, ?)", (key, AttemptState.IN_DOUBT, AttemptState.RUNNING), limit=16
+                    f"{where} AND state IN (?, ?)",
+                    (*values, AttemptState.IN_DOUBT, AttemptState.RUNNING),
+                    limit=limit,
                 )
             return [attempt for attempt in found if attempt.correlation_id not in self._under_way]
 
-        return tuple(_doubt(attempt) for attempt in await self._run(look))
+        return tuple(doubt_of(attempt) for attempt in await self._run(look))
 
     async def in_doubt(self, *, limit: int = 1000) -> list[Attempt]:
         return await self._run(lambda: self._all("state = ?", (AttemptState.IN_DOUBT,), limit=limit))
@@ -164,10 +183,10 @@ class LedgerStore:
         row = (
             attempt.correlation_id,
             None if attempt.request_id is None else self._fingerprint("request", attempt.anchor_id, attempt.request_id),
-            None if attempt.change_key is None else self._fingerprint("change", attempt.change_key),
+            None if attempt.change_key is None else change_print(keys, attempt.change_key),
             AttemptState.RUNNING.value,
             attempt.started_at_ms,
-            sealed(self._unlocked(), attempt.correlation_id, "attempt", _attempt_json(attempt)),
+            sealed(self._unlocked(), attempt.correlation_id, "attempt", attempt_json(attempt)),
         )
 
         def write() -> int:
@@ -194,13 +213,14 @@ class LedgerStore:
         keys = self._under_way.pop(correlation_id, None) or self._unlocked()
         told = sealed(keys, correlation_id, "envelope", envelope)
         state = AttemptState.IN_DOUBT if in_doubt else AttemptState.DONE
-        self._owed.setdefault(correlation_id, (state, told, keys))  # the first that was known of it is the truth
+        owed = Owed(state=state, told=told, keys=keys, has_ended=not in_doubt and has_ended(envelope))
+        self._owed.setdefault(correlation_id, owed)  # the first that was known of it is the truth
         await self._pay()
 
     async def abandon(self, correlation_id: str) -> None:
         """Forget an attempt that came to nothing."""
         keys = self._under_way.pop(correlation_id, None) or self._unlocked()
-        self._owed.setdefault(correlation_id, (AttemptState.DONE, None, keys))
+        self._owed.setdefault(correlation_id, Owed(state=AttemptState.DONE, told=None, keys=keys))
         await self._pay()
 
     async def settle(self, correlation_id: str, settlement: JsonObject) -> bool:
@@ -215,6 +235,8 @@ class LedgerStore:
                     " WHERE correlation_id = ? AND state = ?",
                     (AttemptState.SETTLED, self._now_ms(), told, correlation_id, AttemptState.IN_DOUBT),
                 )
+                if cursor.rowcount == 1 and not is_fenced(settlement):
+                    marker_rows.note(self._db, keys, correlation_id, now_ms=self._now_ms())
             return cursor.rowcount == 1
 
         return await self._run(write)
@@ -230,6 +252,36 @@ class LedgerStore:
             return None if told is None else unsealed(self._unlocked(), correlation_id, "settlement", told)
 
         return await self._run(read)
+
+    async def bound(self, correlation_id: str, store: StoreSeen) -> None:
+        """Note the store of markers that a command claims its id in, durably, before it is sent there.
+
+        One that is not written down here is asked about by nobody.
+        """
+        keys = self._under_way.get(correlation_id)
+        if keys is None:
+            return
+
+        def write() -> None:
+            with self._writing(keys):
+                marker_rows.bind(self._db, keys, correlation_id, store)
+
+        await self._run(write)
+
+    async def old_markers(self, place: str, *, limit: int) -> tuple[str, ...]:
+        """Operations over longer than results are kept, whose markers in this place tell nobody anything any more."""
+        keys, before_ms = self._unlocked(), self._now_ms() - KEPT_MS
+        return await self._run(lambda: marker_rows.due(self._db, keys, place, settled_before_ms=before_ms, limit=limit))
+
+    async def forget_markers(self, correlation_ids: tuple[str, ...]) -> None:
+        """They are gone from their host."""
+        keys = self._unlocked()
+
+        def write() -> None:
+            with self._writing(keys):
+                marker_rows.gone(self._db, correlation_ids)
+
+        await self._run(write)
 
     async def _pay(self) -> None:
         """What became of an attempt is true whether or not the disk takes it now: nobody is told otherwise."""
@@ -258,15 +310,17 @@ class LedgerStore:
                 raise LedgerError("the attempt ledger can't be used; run: doorward doctor") from cause
 
     def _write_owed(self) -> None:
-        for correlation_id, (state, told, keys) in list(self._owed.items()):
-            with self._writing(keys, always=True):
-                if told is None:
+        for correlation_id, owed in list(self._owed.items()):
+            with self._writing(owed.keys, always=True):
+                if owed.told is None:
                     self._db.execute("DELETE FROM attempts WHERE correlation_id = ?", (correlation_id,))
                 self._db.execute(
                     "UPDATE attempts SET state = iif(change_key IS NULL, ?, ?), ended_at_ms = ?, envelope = ?"
                     " WHERE correlation_id = ?",  # a read leaves nothing in doubt
-                    (AttemptState.DONE, state, self._now_ms(), told, correlation_id),
+                    (AttemptState.DONE, owed.state, self._now_ms(), owed.told, correlation_id),
                 )
+                if owed.has_ended:
+                    marker_rows.note(self._db, owed.keys, correlation_id, now_ms=self._now_ms())
             del self._owed[correlation_id]
 
     @contextmanager
@@ -305,61 +359,12 @@ class LedgerStore:
             f"WHERE {where} ORDER BY started_at_ms LIMIT ?",
             (*values, limit),
         ).fetchall()
-        return [self._attempt(*row) for row in rows]
-
-    def _attempt(self, correlation_id: str, state: str, attempt: bytes, envelope: bytes | None) -> Attempt:
-        told = unsealed(self._unlocked(), correlation_id, "attempt", attempt)
-        answer = None if envelope is None else unsealed(self._unlocked(), correlation_id, "envelope", envelope)
-        return Attempt(
-            correlation_id=correlation_id,
-            anchor_id=str(told["anchor_id"]),
-            request_id=None if told["request_id"] is None else str(told["request_id"]),
-            request_digest=str(told["request_digest"]),
-            change_key=None if told["change_key"] is None else str(told["change_key"]),
-            service=str(told["service"]),
-            operation=str(told["operation"]),
-            summary=str(told["summary"]),
-            args=told["args"] if isinstance(told["args"], dict) else {},
-            agent=str(told["agent"]),
-            session_id=str(told["session_id"]),
-            started_at_ms=told["started_at_ms"] if isinstance(told["started_at_ms"], int) else 0,
-            state=AttemptState(state),
-            envelope=answer,
-        )
+        return [attempt_of_row(self._unlocked(), *row) for row in rows]
 
     def _fingerprint(self, *parts: str) -> bytes:
-        return hmac.new(self._unlocked().fingerprint, "\0".join(parts).encode(), hashlib.sha256).digest()
+        return fingerprint(self._unlocked(), *parts)
 
     def _unlocked(self) -> Keys:
         if self._keys is None:
             raise LedgerSealedError("the ledger is sealed while the vault is locked")
         return self._keys
-
-
-def _attempt_json(attempt: Attempt) -> JsonObject:
-    told: JsonObject = {
-        "anchor_id": attempt.anchor_id,
-        "request_id": attempt.request_id,
-        "request_digest": attempt.request_digest,
-        "change_key": attempt.change_key,
-        "service": attempt.service,
-        "operation": attempt.operation,
-        "summary": attempt.summary,
-        "args": dict(attempt.args),
-        "agent": attempt.agent,
-        "session_id": attempt.session_id,
-        "started_at_ms": attempt.started_at_ms,
-    }
-    canonical({key: value for key, value in told.items() if key != "args"})
-    return told
-
-
-def _doubt(attempt: Attempt) -> Doubt:
-    return Doubt(
-        correlation_id=attempt.correlation_id,
-        session_id=attempt.session_id,
-        agent=attempt.agent,
-        operation=attempt.operation,
-        summary=attempt.summary,
-        sent_at_ms=attempt.started_at_ms,
-    )

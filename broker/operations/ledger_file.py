@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from broker.contract.wire import JsonObject, WireError, canonical, dump, parse_object
 from broker.core.ledger import AttemptState, LedgerMark
 
-FORMAT = 2
+FORMAT = 3
 RESULT_BYTES_MAX = 8 << 20
 _SEAL = b"doorward/ledger/seal/v1\0"
 
@@ -33,6 +33,10 @@ CREATE TABLE IF NOT EXISTS attempts (
 CREATE INDEX IF NOT EXISTS by_request ON attempts (request_key);
 CREATE INDEX IF NOT EXISTS by_change ON attempts (change_key, state);
 CREATE INDEX IF NOT EXISTS by_end ON attempts (state, ended_at_ms);
+CREATE TABLE IF NOT EXISTS markers (
+    correlation_id TEXT PRIMARY KEY, place BLOB NOT NULL, settled_at_ms INTEGER NOT NULL, proof BLOB NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS by_place ON markers (place, settled_at_ms);
 CREATE TABLE IF NOT EXISTS mark (
     one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, generation INTEGER NOT NULL, seal BLOB
 ) STRICT;
@@ -127,7 +131,7 @@ def unsealed(keys: Keys, correlation_id: str, field: str, octets: bytes) -> Json
     """Raises LedgerError."""
     try:
         plain = keys.aead.decrypt(octets[:12], octets[12:], f"{correlation_id}/{field}".encode())
-    except InvalidTag as cause:
+    except (InvalidTag, ValueError) as cause:  # the second where it is too short to have a nonce
         raise LedgerError("an entry of the attempt ledger was changed; run: doorward doctor") from cause
     try:
         return parse_object(plain, max_bytes=RESULT_BYTES_MAX)

@@ -32,7 +32,12 @@ pytestmark = pytest.mark.live
 NO_SOURCE_YET = {
     EventName.POLICY_EDIT_REFUSED: "policy files are read when a human asks, and not watched yet",
 }
-OF_COMMANDS = {EventName.HOSTKEY_ACCEPTED, EventName.HOSTKEY_FORGOTTEN}  # shown by the live tests of SSH
+OF_COMMANDS = {  # shown by the live tests of SSH
+    EventName.HOSTKEY_ACCEPTED,
+    EventName.HOSTKEY_FORGOTTEN,
+    EventName.MARKERS_ASKED,
+    EventName.MARKERS_COLLECTED,
+}
 
 POLICY = """
 version = 1

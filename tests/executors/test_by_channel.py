@@ -9,9 +9,10 @@ from broker.core.gate import Permit
 from broker.core.outcome import RawOutcome
 from broker.core.resolve import resolve
 from broker.core.ssh.model import HostKeyMode, SshHost
-from broker.core.ssh.outcome import HostKeySeen, SshFault, SshOutcome, SshPhase, StoreSeen
+from broker.core.ssh.outcome import HostKeySeen, MarkerState, SshFault, SshOutcome, SshPhase, StoreSeen
 from broker.core.ssh.trust import HostKey, KeyState
-from broker.executors.by_channel import ByChannel
+from broker.executors.by_channel import ByChannel, Collect
+from broker.executors.ssh.client import Bound
 from broker.ports import Delivery, FrameSink
 from tests.fakes import market
 from tests.fakes.hosts import SEEN, STORE, ended
@@ -47,11 +48,16 @@ class FakeSsh:
         self._trust = trust
 
     async def execute(
-        self, permit: Permit, *, frames: FrameSink | None = None, session: str | None = None
+        self, permit: Permit, *, frames: FrameSink | None = None, session: str | None = None, bound: Bound | None = None
     ) -> SshOutcome:
+        if bound is not None and self.outcome.store is not None:
+            await bound(self.outcome.store)
         self.trusted.append(self._trust.known(NEW))
         self.done.append((permit.correlation_id, frames, session))
         return self.outcome
+
+    async def collect(self, permit: Permit, settled: tuple[str, ...]) -> int | None:
+        raise AssertionError((permit, settled))
 
     async def look_at_host(self, host: SshHost) -> HostKeySeen | SshFault:
         self.done.append(host)
@@ -70,11 +76,24 @@ class FakeSsh:
         self.done.append("close")
 
 
+class FakeMarkers:
+    def __init__(self) -> None:
+        self.stores: list[tuple[str, StoreSeen]] = []
+        self.hosts: list[tuple[Permit, Collect]] = []
+
+    async def bound(self, correlation_id: str, store: StoreSeen) -> None:
+        self.stores.append((correlation_id, store))
+
+    def used(self, permit: Permit, collect: Collect) -> None:
+        self.hosts.append((permit, collect))
+
+
 class Bench:
     def __init__(self) -> None:
         self.trust = Trusting()
         self.http, self.ssh = FakeHttp(), FakeSsh(self.trust)
-        self.both = ByChannel(http=self.http, ssh=self.ssh, trust=self.trust)
+        self.markers = FakeMarkers()
+        self.both = ByChannel(http=self.http, ssh=self.ssh, trust=self.trust, markers=self.markers)
 
 
 @pytest.fixture
@@ -153,6 +172,36 @@ async def test_a_key_that_was_known_is_not_learned_again_but_where_markers_lie_i
     await bench.both.execute(permit(frozen(NEW, bare("x"))), known)
 
     assert (() == bench.trust.known(NEW), later) == (True, bench.trust.store_of(NEW))
+
+
+async def test_the_store_of_a_command_is_noted_with_it_unless_it_was_known_when_it_began(bench: Bench) -> None:
+    known = replace(SHOWN, host_key=HostKey(state=KeyState.ACCEPTED, store=STORE))
+    allowed = permit(frozen(NEW, bare("x")))
+    await bench.both.execute(allowed, known)
+    assert [] == bench.markers.stores
+
+    later = StoreSeen(path=STORE.path, id=STORE.id, boot="boot-2")
+    for store, delivery in ((later, known), (STORE, SHOWN), (STORE, Delivery(session_id="se_1"))):
+        bench.ssh.outcome = ended(0, store=store)
+        await bench.both.execute(allowed, delivery)
+    assert [(allowed.correlation_id, store) for store in (later, STORE, STORE)] == bench.markers.stores
+
+
+async def test_a_host_is_asked_for_old_markers_after_a_marked_command_that_was_heard_to_end(bench: Bench) -> None:
+    allowed = permit(frozen(NEW, bare("x")))
+    for outcome in (
+        ended(0, marker=MarkerState.OFF),
+        ended(97, marker=MarkerState.REFUSED_NO_STORE),
+        replace(ended(0), fault=SshFault.CONNECTION_LOST),
+        replace(ended(0), exit_status=None),
+    ):
+        bench.ssh.outcome = outcome
+        await bench.both.execute(allowed, SHOWN)
+    assert [] == bench.markers.hosts
+
+    bench.ssh.outcome = ended(3, marker=MarkerState.STARTED)
+    await bench.both.execute(allowed, SHOWN)
+    assert [(allowed, bench.ssh.collect)] == bench.markers.hosts
 
 
 async def test_what_ends_is_told_to_both(bench: Bench) -> None:

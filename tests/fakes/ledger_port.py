@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from broker.contract.wire import JsonObject, dump, parse_object
-from broker.core.ledger import Attempt, AttemptState, Doubt
+from broker.core.ledger import Attempt, AttemptState, Doubt, are_one_change
 
 Happening: TypeAlias = Callable[[], None]
 
@@ -39,7 +39,9 @@ class MemoryLedger:
                 sent_at_ms=attempt.started_at_ms,
             )
             for attempt in self.attempts
-            if attempt.change_key == change_key and attempt.state is AttemptState.IN_DOUBT
+            if attempt.state is AttemptState.IN_DOUBT
+            and attempt.change_key is not None
+            and are_one_change(attempt.change_key, change_key)
         )
 
     async def begin(self, attempt: Attempt) -> int:

@@ -31,7 +31,7 @@ def gist(found: Proof) -> tuple[object, ...]:
 def test_a_marker_is_looked_up_first_and_then_the_declared_command() -> None:
     marker, declared = ways(operation("wipe", site="a b"))
 
-    assert LookUp(operation_id=OP, since=STORE) == marker.action
+    assert LookUp(operation_id=OP, since=STORE, detached=True) == marker.action
     assert isinstance(declared.action, Exec)
     assert b"test -d '/srv/a b'" == declared.action.command
 

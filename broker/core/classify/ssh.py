@@ -66,12 +66,10 @@ def _answer(case: SshCase, verdict: Verdict, step: str) -> JsonObject | None:
     if step == "unstarted":
         return None
     finding = case.seen.finding
-    with_streams = verdict.category is not Category.MALFORMED_RESPONSE and finding is None
-    answer = ssh_answer(case.seen, with_streams=with_streams)
-    if finding is None:
-        return answer
-    told = {"exit_status": finding.status, "marker": finding.found.value}
-    return {**answer, **told, "stdout_bytes": 0, "stderr_bytes": 0}  # what a look-up prints is ours, not the command's
+    is_own = finding is None or finding.spooled  # what a look-up prints is ours, and not the command's
+    answer = ssh_answer(case.seen, with_streams=is_own and verdict.category is not Category.MALFORMED_RESPONSE)
+    told: JsonObject = {} if finding is None else {"exit_status": finding.status, "marker": finding.found.value}
+    return {**answer, **told, **({} if is_own else {"stdout_bytes": 0, "stderr_bytes": 0})}
 
 
 def _grounds(case: SshCase, step: str) -> JsonObject:

@@ -8,8 +8,9 @@ from broker.contract.result import Completeness, IncompleteReason
 from broker.core.classify.ssh_case import SshCase
 from broker.core.classify.ssh_exit import deciding_rule
 from broker.core.outcome import Verdict
-from broker.core.ssh.frozen import Exec, Get
+from broker.core.ssh.frozen import Exec, Get, LookUp
 from broker.core.ssh.shell_words import pipes
+from broker.core.ssh.wrapper import SPOOL_BYTES
 
 _TIMEOUTS = frozenset({"first_byte_timeout", "total_timeout"})
 _SOURCELESS = frozenset({Category.OUTCOME_UNKNOWN, Category.MALFORMED_RESPONSE})
@@ -23,6 +24,8 @@ def assess_ssh(case: SshCase, verdict: Verdict) -> Completeness | None:
             return _of_command(case, verdict)
         case Get():
             return _of_file(case, verdict)
+        case LookUp() if case.seen.finding is not None and case.seen.finding.spooled:
+            return _assessed(case, (*_cut(case), *_spooled(case)))
         case _:
             return None
 
@@ -62,6 +65,19 @@ def _cut(case: SshCase) -> tuple[IncompleteReason, ...]:
     if seen.stdout_bytes <= len(seen.stdout) and seen.stderr_bytes <= len(seen.stderr):
         return ()
     return (_truncated(case, "The command wrote more than is kept of one stream."),)
+
+
+def _spooled(case: SshCase) -> tuple[IncompleteReason, ...]:
+    """What a detached command wrote beyond what its host keeps, or what others still write in its stead."""
+    seen = case.seen
+    if SPOOL_BYTES not in {seen.stdout_bytes, seen.stderr_bytes}:
+        return _held_open(case)
+    message = "The host keeps so much of each stream of a detached command; what came after is lost."
+    return (
+        IncompleteReason(
+            code=IncompleteCode.OUTPUT_TRUNCATED, message=message, by="broker", limit=SPOOL_BYTES, unit="bytes"
+        ),
+    )
 
 
 def _held_open(case: SshCase) -> tuple[IncompleteReason, ...]:

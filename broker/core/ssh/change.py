@@ -1,24 +1,33 @@
 """Which change an SSH request makes, so that one in doubt blocks its repeat.
 
-A declared operation is a change of its own on each host and user. Of an ad hoc command the program is, however it is
-spelled: by its path or its name, in quotes or across lines, behind settings of the environment, redirections, words of
-the shell, or what only runs another program. Which program a text runs in the end, no reading of it can tell.
+A declared operation is a change of its own on each host and user. Of an ad hoc command that is nothing but words the
+program is, by its path or its name, behind settings of the environment and what only runs another program. A command
+with shell syntax, or one that hands its words to a shell or another interpreter, may change anything: it meets every
+doubt of its host and user, and while it is in doubt itself, nothing is changed there.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from broker.contract.wire import JsonValue
+from broker.contract.wire import JsonValue, digest
 from broker.core.ssh.frozen import Exec, FrozenSsh, Get, LookUp, Put
+from broker.core.ssh.shell_words import split
+
+ANYTHING = "*"
+_CHANGE = "doorward/change/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """A program that runs another: its options that take a value, by letter and by name, and its own operands."""
+    """A program that runs another: its options that take a value, by letter and by name, and its own operands.
+
+    `hides` are options whose value is itself a command.
+    """
 
     letters: str = ""
+    hides: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
     operands: int = 0
 
@@ -33,8 +42,7 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType(
         "chrt": Runner(letters="DPT", operands=1),
         "command": _PLAIN,
         "doas": Runner(letters="Cu"),
-        "env": Runner(letters="Cu", names=frozenset({"chdir", "unset"})),
-        "eval": _PLAIN,
+        "env": Runner(letters="Cu", hides=("S", "split-string"), names=frozenset({"chdir", "unset"})),
         "exec": Runner(letters="a"),
         "ionice": Runner(letters="cn", names=frozenset({"class", "classdata"})),
         "nice": Runner(letters="n", names=frozenset({"adjustment"})),
@@ -47,64 +55,75 @@ RUNNERS: Mapping[str, Runner] = MappingProxyType(
         "timeout": Runner(letters="ks", names=frozenset({"signal", "kill-after"}), operands=1),
     }
 )
-_BEFORE_A_COMMAND = frozenset(
-    {"!", "-", "and", "begin", "coproc", "do", "elif", "else", "if", "nocorrect", "noglob", "not", "or", "then",
-     "until", "while"}
+INTERPRETERS = frozenset(
+    {
+        ".", "ash", "at", "awk", "bash", "batch", "csh", "dash", "docker", "eval", "expect", "find", "fish", "flock",
+        "gawk", "gdb", "ksh", "lua", "make", "mawk", "mksh", "node", "nsenter", "parallel", "perl", "php", "pkexec",
+        "podman", "python", "rbash", "rsh", "ruby", "runuser", "screen", "script", "sed", "sh", "source", "ssh",
+        "strace", "su", "systemd-run", "tclsh", "tcsh", "tmux", "unshare", "vi", "vim", "watch", "xargs", "zsh",
+    }
 )  # fmt: skip
+_VERSION = re.compile(r"[0-9.]+\Z")  # as of python3.11
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
-_REDIRECTION = r"&?\d*(?:<<<|<<-?|<>|>>|[<>])[&|]?"
-_WORD = r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^ \t\r\n\f\v;|&()<>'"\\])+"""
-_PIECE = re.compile(rf"(?P<redirection>{_REDIRECTION})|(?P<word>{_WORD})|.", re.DOTALL)
-_COMMENT = re.compile(r"^#[^\n]*", re.MULTILINE)
-_TAKEN_AWAY = str.maketrans("", "", "\"'\\{}$`")  # by the shell, before it looks for the program
 
 
-def facts_of_change(frozen: FrozenSsh) -> dict[str, JsonValue]:
-    """Where it is made, and what by."""
+def change_of(frozen: FrozenSsh, facts: Mapping[str, JsonValue]) -> str:
+    """Its name: the place, a slash, and what is changed there; ANYTHING where that can't be told.
+
+    `facts` are more of what tells one change from another.
+    """
     host = frozen.host
-    facts: dict[str, JsonValue] = {"ssh": host.address.lower().rstrip("."), "port": host.port, "user": host.user}
+    at: dict[str, JsonValue] = {"ssh": host.address.lower().rstrip("."), "port": host.port, "user": host.user}
+    what = subject_of(frozen)
+    return f"{digest('doorward/place/v1', at)}/{ANYTHING if what is None else digest(_CHANGE, {**facts, **what})}"
+
+
+def subject_of(frozen: FrozenSsh) -> dict[str, JsonValue] | None:
+    """What it changes, as far as its words tell; None where they may change anything."""
     if frozen.declared is not None:
-        return facts | {"operation": frozen.declared.name}
+        return {"operation": frozen.declared.name}
     match frozen.action:
-        case Exec(command=command):
-            return facts | {"program": program_of(command)}
+        case Exec(command=command, argv=argv):
+            program = program_of(split(command) or () if argv is None else argv)
+            return {"program": program} if program else None
         case Put(path=path) | Get(path=path):
-            return facts | {"file": path}
+            return {"file": path}
         case LookUp(operation_id=operation_id):
-            return facts | {"of": operation_id}
+            return {"of": operation_id}
 
 
-def program_of(command: bytes) -> str:
-    """The first program that a command names, without its directory; the empty text where there is none."""
+def program_of(words: Sequence[str]) -> str:
+    """The program that these words run, without its directory; the empty text where that is anybody's guess."""
     runner: Runner | None = None
     operands, skips = 0, False
-    for word in _words(command.decode("utf-8", "backslashreplace")):
-        bare = word.translate(_TAKEN_AWAY)
-        if skips or not bare.strip() or _SETTING.match(bare) or bare in _BEFORE_A_COMMAND:
+    for word in words:
+        if skips or (runner is not None and _SETTING.match(word)):
             skips = False
-        elif runner is not None and bare.startswith("-"):
-            skips = _takes_value(runner, bare)
+        elif runner is not None and word.startswith("-"):
+            if _hides(runner, word):
+                return ""
+            skips = _takes_value(runner, word)
         elif operands:
             operands -= 1
         else:
-            name = bare.split()[0].rpartition("/")[2]
+            name = word.rpartition("/")[2]
             if name not in RUNNERS:
-                return name
+                return "" if _is_open(name) else name
             runner = RUNNERS[name]
             operands = runner.operands
     return ""
 
 
-def _words(text: str) -> Iterator[str]:
-    """Words as a shell reads them, without redirections, comments, and what ends a command."""
-    is_target = False
-    for found in _PIECE.finditer(_COMMENT.sub("", text.replace("\\\n", ""))):
-        if found["redirection"] is not None:
-            is_target = True
-        elif found["word"] is not None:
-            if not is_target:
-                yield found["word"]
-            is_target = False
+def _is_open(name: str) -> bool:
+    """Whether what runs in the end is told by its arguments, its input or a file."""
+    return not {name, _VERSION.sub("", name)}.isdisjoint(INTERPRETERS) or any(mark.isspace() for mark in name)
+
+
+def _hides(runner: Runner, option: str) -> bool:
+    """Whether the option is, or may be short for, one that holds a command."""
+    if option.startswith("--"):
+        return len(option) > len("--") and any(name.startswith(option[2:].partition("=")[0]) for name in runner.hides)
+    return any(name in option for name in runner.hides)
 
 
 def _takes_value(runner: Runner, option: str) -> bool:

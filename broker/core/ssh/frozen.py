@@ -87,9 +87,10 @@ class LookUp:
 
     operation_id: str
     since: StoreSeen | None = None  # the store as it was known before the command was sent
+    detached: bool = False  # what a finished one wrote lies beside its marker, and is read too
 
     def to_json(self) -> dict[str, JsonValue]:
-        return {"kind": "look_up", "operation_id": self.operation_id}
+        return {"kind": "look_up", "operation_id": self.operation_id, "detached": self.detached}
 
 
 SshAction: TypeAlias = Exec | Put | Get | LookUp

@@ -100,6 +100,7 @@ class Finding:
     found: Found
     status: int | None = None  # of a finished one
     store: StoreSeen | None = None
+    spooled: bool = False  # what a detached one wrote was read too, and is the output of the look-up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from broker.core.policy.model import Policy
 from broker.core.ssh.commands import ARGUMENT
 from broker.core.ssh.frozen import Exec, FrozenSsh, Get, LookUp, Put
 from broker.core.ssh.model import MarkerMode, SshHost, SshOperation
-from broker.core.ssh.outcome import StoreSeen
+from broker.core.ssh.outcome import Found, MarkerState, StoreSeen
 from broker.core.ssh.resolve import LookUpAsk
 from broker.core.ssh.shell_words import quote
 
@@ -27,11 +27,11 @@ def remembered(frozen: FrozenSsh, since: StoreSeen | None) -> JsonObject:
         "host": host.name,
         "place": host.url,
         "effect": frozen.effect.value,
-        "since": None if since is None else {"path": since.path, "id": since.id, "boot": since.boot},
+        "since": None if since is None else _told(since),
     }
     match action:
-        case Exec(marker=marker):
-            about |= {"action": "exec", "marker": marker.value}
+        case Exec(marker=marker, detach=detach):
+            about |= {"action": "exec", "marker": marker.value, "detach": detach}
         case Put(path=path, content=content):
             about |= {"action": "put", "path": path, "sha256": hashlib.sha256(content).hexdigest()}
         case Get() | LookUp():
@@ -43,6 +43,35 @@ def recalled(args: JsonObject) -> JsonObject | None:
     """What is kept of an SSH attempt; None for one of another channel."""
     about = args.get(KEY)
     return about if isinstance(about, Mapping) else None
+
+
+def bound_to(args: JsonObject, store: StoreSeen) -> JsonObject | None:
+    """The arguments, once it is known which store the command claims its id in; None where they say so already."""
+    about = recalled(args)
+    if about is None or about.get("since") == _told(store):
+        return None
+    return {**args, KEY: {**about, "since": _told(store)}}
+
+
+def marker_place(args: JsonObject) -> str | None:
+    """Where the attempt may have left a marker; None where it left none for sure."""
+    about = recalled(args) or {}
+    if about.get("action") != "exec" or about.get("marker") == MarkerMode.OFF.value:
+        return None
+    return str(about["place"])
+
+
+def has_ended(envelope: JsonObject) -> bool:
+    """Whether the command's own end was seen, so that its marker tells nobody anything any more."""
+    ssh = envelope.get("ssh")
+    seen: Mapping[str, JsonValue] = ssh if isinstance(ssh, Mapping) else {}
+    return seen.get("exit_status") is not None and seen.get("marker") == MarkerState.STARTED.value
+
+
+def is_fenced(settlement: JsonObject) -> bool:
+    """Whether a fence is what settled it: that has to stay, for the command could still arrive."""
+    ssh = settlement.get("ssh")
+    return isinstance(ssh, Mapping) and ssh.get("marker") == Found.NEVER_STARTED.value
 
 
 def look_ups(policy: Policy, args: JsonObject, *, service: str, operation: str, correlation_id: str) -> list[LookUpAsk]:
@@ -61,7 +90,8 @@ def look_ups(policy: Policy, args: JsonObject, *, service: str, operation: str, 
         return [ask(Get(path=str(about["path"])))]
     ways: list[LookUpAsk] = []
     if about.get("action") == "exec" and about.get("marker") != MarkerMode.OFF.value:
-        ways.append(ask(LookUp(operation_id=correlation_id, since=_store(about.get("since")))))
+        since = _store(about.get("since"))
+        ways.append(ask(LookUp(operation_id=correlation_id, since=since, detached=about.get("detach") is True)))
     command = _command(settings.operations.get(operation), args, host)
     if command is not None:
         ways.append(ask(Exec(command=command, marker=MarkerMode.OFF)))
@@ -74,6 +104,10 @@ def _command(declared: SshOperation | None, args: JsonObject, host: SshHost) -> 
         return None
     words = (ARGUMENT.sub(lambda found: str(args.get(found[1], "")), word) for word in declared.reconcile_command)
     return quote(tuple(words))
+
+
+def _told(store: StoreSeen) -> JsonObject:
+    return {"path": store.path, "id": store.id, "boot": store.boot}
 
 
 def _store(value: JsonValue) -> StoreSeen | None:

@@ -5,16 +5,17 @@ while no command can have started. Judges nothing.
 """
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from broker.core.gate import Permit
 from broker.core.ssh import lookup as markers
 from broker.core.ssh.frozen import MAX_COMMAND_BYTES, MAX_STDIN_BYTES, Exec, FrozenSsh, Get, LookUp, Put, SshDeadlines
 from broker.core.ssh.known_hosts import Known, KnownHostsError, known_of
 from broker.core.ssh.model import MarkerMode, SshHost
-from broker.core.ssh.outcome import HostKeySeen, Replaced, SshFault, SshOutcome, SshPhase
+from broker.core.ssh.outcome import HostKeySeen, Replaced, SshFault, SshOutcome, SshPhase, StoreSeen
 from broker.executors.addresses import Lookup, SystemLookup
 from broker.executors.ssh import transfer
 from broker.executors.ssh.attempt import Attempt
@@ -32,8 +33,17 @@ from broker.ports import FrameSink, SecretStore, TrustStore
 CONNECTIONS_TRIED = 3  # for one attempt, while nothing can have started
 COLLECT_S = 10.0
 
+Bound: TypeAlias = Callable[[StoreSeen], Awaitable[None]]
 _REPLACED = frozenset({SshFault.CONNECTION_LOST, SshFault.CHANNEL_LOST, SshFault.CHANNEL_REFUSED})
 _HARMLESS = frozenset({None, SshFault.CHANNEL_REFUSED, SshFault.NO_SFTP, SshFault.REMOTE_FILE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Who is told of an attempt while it is made: of its output, and of the store of markers it is bound to."""
+
+    frames: FrameSink | None
+    bound: Bound | None
 
 
 class SshExecutor:
@@ -59,16 +69,24 @@ class SshExecutor:
         self._graces = graces or Graces()
         self._pool = Pool(limits or PoolLimits())
 
-    async def execute(self, permit: Permit, *, frames: FrameSink | None = None, session: Hashable = None) -> SshOutcome:
+    async def execute(
+        self,
+        permit: Permit,
+        *,
+        frames: FrameSink | None = None,
+        session: Hashable = None,
+        bound: Bound | None = None,
+    ) -> SshOutcome:
         """Never raises but for cancellation, which closes the channel.
 
-        `frames` is handed the command's output as it comes; `session` is whose end may end the connection.
+        `frames` is handed the command's output as it comes; `session` is whose end may end the connection; `bound` is
+        told of the store of markers before a command is sent there, and where it fails none is sent.
         """
         frozen = _frozen(permit)
         attempt = Attempt(frozen.deadlines)
         try:
             _check(frozen)
-            return await self._on_link(permit, frozen, attempt, frames, session)
+            return await self._on_link(permit, frozen, attempt, Told(frames=frames, bound=bound), session)
         except StoppedError as end:
             return attempt.ended(end)
         except Exception as cause:  # noqa: BLE001 - every ending is a value; faults.py names the known ones
@@ -132,7 +150,7 @@ class SshExecutor:
         self._system_lookup.close()
 
     async def _on_link(
-        self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, frames: FrameSink | None, session: Hashable
+        self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, told: Told, session: Hashable
     ) -> SshOutcome:
         """The action on a kept or a new connection; on another one where that proves dead before anything started."""
         may_replace = True
@@ -142,7 +160,7 @@ class SshExecutor:
             async with self._lease(permit, frozen, attempt, session) as lease:
                 link = lease.link
                 attempt.take_over(link.host_key)
-                seen = await self._carry_out(permit, frozen, attempt, link, frames)
+                seen = await self._carry_out(permit, frozen, attempt, link, told)
                 if attempt.may_have_started or not left:
                     break
                 if seen.fault is SshFault.CHANNEL_REFUSED and link.shrink():
@@ -158,11 +176,11 @@ class SshExecutor:
         return seen
 
     async def _carry_out(
-        self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, link: Link, frames: FrameSink | None
+        self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, link: Link, told: Told
     ) -> SshOutcome:
         """The outcome, after which the link is kept or not."""
         try:
-            seen = await self._act(permit, frozen, attempt, link, frames)
+            seen = await self._act(permit, frozen, attempt, link, told)
         except StoppedError as end:
             seen = attempt.ended(end)
         except BaseException:
@@ -172,29 +190,27 @@ class SshExecutor:
             link.retire()
         return seen
 
-    async def _act(
-        self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, link: Link, frames: FrameSink | None
-    ) -> SshOutcome:
+    async def _act(self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, link: Link, told: Told) -> SshOutcome:
         match frozen.action:
             case Exec() as action:
-                return await self._exec(link, action, permit, frozen, attempt, frames)
+                return await self._exec(link, action, permit, frozen, attempt, told)
             case LookUp() as action:
-                return await look_up(link, action, attempt=attempt, graces=self._graces)
+                return await look_up(link, action, keep_bytes=frozen.output_bytes, attempt=attempt, graces=self._graces)
             case Put() as action:
                 return await transfer.put(link.connection, action, operation_id=permit.correlation_id, attempt=attempt)
             case Get() as action:
                 return await transfer.get(link.connection, action, cap_bytes=frozen.output_bytes, attempt=attempt)
 
     async def _exec(
-        self, link: Link, action: Exec, permit: Permit, frozen: FrozenSsh, attempt: Attempt, frames: FrameSink | None
+        self, link: Link, action: Exec, permit: Permit, frozen: FrozenSsh, attempt: Attempt, told: Told
     ) -> SshOutcome:
-        if frames is None:
-            return await self._run(link, action, permit, frozen, attempt, None)
-        outlet = Outlet(frames)
+        if told.frames is None:
+            return await self._run(link, action, permit, frozen, attempt, told)
+        outlet = Outlet(told.frames)
         async with asyncio.TaskGroup() as tasks:
             pump = tasks.create_task(outlet.pump())
             try:
-                seen = await self._run(link, action, permit, frozen, attempt, outlet)
+                seen = await self._run(link, action, permit, frozen, attempt, told, outlet)
                 await outlet.drain()
             except StoppedError as end:
                 seen = attempt.ended(end)
@@ -203,11 +219,24 @@ class SshExecutor:
         return seen
 
     async def _run(
-        self, link: Link, action: Exec, permit: Permit, frozen: FrozenSsh, attempt: Attempt, outlet: Outlet | None
+        self,
+        link: Link,
+        action: Exec,
+        permit: Permit,
+        frozen: FrozenSsh,
+        attempt: Attempt,
+        told: Told,
+        outlet: Outlet | None = None,
     ) -> SshOutcome:
         if action.marker is MarkerMode.OFF:
             command = Command(line=action.command, stdin=action.stdin, pty=action.pty, keep_bytes=frozen.output_bytes)
             return await run(link.connection, command, attempt=attempt, graces=self._graces, outlet=outlet)
+
+        async def saw_store(store: StoreSeen) -> None:
+            await self._trust.saw_store(frozen.host, store)
+            if told.bound is not None:
+                await told.bound(store)
+
         return await run_marked(
             link,
             action,
@@ -216,7 +245,7 @@ class SshExecutor:
             attempt=attempt,
             graces=self._graces,
             outlet=outlet,
-            saw_store=partial(self._trust.saw_store, frozen.host),
+            saw_store=saw_store,
         )
 
     async def _settle_put(self, permit: Permit, frozen: FrozenSsh, attempt: Attempt, seen: SshOutcome) -> SshOutcome:

@@ -4,6 +4,7 @@ The probe is over before the command is sent, so a connection that is lost by it
 A host that answers the probe with something else runs something else; the command is not sent there.
 """
 
+import contextlib
 import secrets as randomness
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ from broker.core.ssh import lookup
 from broker.core.ssh.frozen import Exec, LookUp
 from broker.core.ssh.outcome import Finding, Found, MarkerState, SshFault, SshOutcome, StoreSeen
 from broker.core.ssh.preamble import Preamble
-from broker.core.ssh.wrapper import parse_probe, probe, wrap
+from broker.core.ssh.wrapper import SPOOL_BYTES, parse_probe, probe, wrap
 from broker.executors.ssh.attempt import Attempt
 from broker.executors.ssh.command import Command, Graces, run
 from broker.executors.ssh.faults import StoppedError
@@ -36,11 +37,13 @@ async def run_marked(
 ) -> SshOutcome:
     """What was seen, of the command or of what answered in its place. `store` is set also where no preamble came.
 
-    A store that the probe saw is told before the command is sent, so that it is known whatever befalls us then.
+    The store that it is sent into is told before, so that it is known whatever befalls us then.
     """
-    found = await _store(link, attempt, graces, saw_store)
+    found = await _store(link, attempt, graces)
     if isinstance(found, SshOutcome):
         return found
+    if found is not None:
+        await saw_store(found)
     nonce = randomness.token_hex(NONCE_BYTES)
     line = wrap(
         action.command,
@@ -61,19 +64,44 @@ async def run_marked(
     return replace(seen, marker=preamble.state, store=preamble.store or found)
 
 
-async def look_up(link: Link, action: LookUp, *, attempt: Attempt, graces: Graces) -> SshOutcome:
-    """What the host says became of an operation."""
+async def look_up(link: Link, action: LookUp, *, keep_bytes: int, attempt: Attempt, graces: Graces) -> SshOutcome:
+    """What the host says became of an operation; of a detached one that has ended also what it wrote."""
     line = lookup.look_up(action.operation_id, since=action.since)
     command = Command(line=line.encode("utf-8"), keep_bytes=ANSWER_BYTES)
     seen = await run(link.connection, command, attempt=attempt, graces=graces)
     if seen.exit_status is None:
         return replace(seen, finding=Finding(found=Found.NO_ANSWER))
-    return replace(seen, finding=lookup.parse(seen.stdout, operation_id=action.operation_id, since=action.since))
+    finding = lookup.parse(seen.stdout, operation_id=action.operation_id, since=action.since)
+    told = replace(seen, finding=finding)
+    if finding.found is not Found.FINISHED or not action.detached:
+        return told
+    with contextlib.suppress(StoppedError):  # that it has ended is known whether or not its output can be had
+        return await _with_spool(link, action, told, keep_bytes=keep_bytes, attempt=attempt, graces=graces)
+    return told
 
 
-async def _store(
-    link: Link, attempt: Attempt, graces: Graces, saw_store: Callable[[StoreSeen], Awaitable[None]]
-) -> StoreSeen | SshOutcome | None:
+async def _with_spool(
+    link: Link, action: LookUp, told: SshOutcome, *, keep_bytes: int, attempt: Attempt, graces: Graces
+) -> SshOutcome:
+    line = lookup.spool(action.operation_id)
+    command = Command(line=line.encode("utf-8"), keep_bytes=2 * SPOOL_BYTES + ANSWER_BYTES)
+    seen = await run(link.connection, command, attempt=attempt, graces=graces)
+    spool = lookup.parse_spool(seen.stdout, operation_id=action.operation_id)
+    if spool is None or told.finding is None:
+        return told
+    return replace(
+        told,
+        finding=replace(told.finding, spooled=True),
+        stdout=spool.stdout[:keep_bytes],
+        stderr=spool.stderr[:keep_bytes],
+        stdout_bytes=len(spool.stdout),
+        stderr_bytes=len(spool.stderr),
+        output_complete=spool.complete and not spool.cut and max(len(spool.stdout), len(spool.stderr)) <= keep_bytes,
+        elapsed_ms=seen.elapsed_ms,
+    )
+
+
+async def _store(link: Link, attempt: Attempt, graces: Graces) -> StoreSeen | SshOutcome | None:
     """The store over this connection, None where the host can't have one, or what else answered the probe."""
     async with link.probing:
         if link.store is not None:
@@ -84,7 +112,6 @@ async def _store(
             raise StoppedError(seen.fault or SshFault.CHANNEL_LOST, "the probe of the marker store was not answered")
         answer = parse_probe(seen.stdout)
         if isinstance(answer, StoreSeen):
-            await saw_store(answer)
             link.store = answer
             return answer
         if answer is MarkerState.NO_STORE:

@@ -24,6 +24,7 @@ from broker.core.ssh.outcome import (
     SshPhase,
     Transfer,
 )
+from broker.core.ssh.wrapper import SPOOL_BYTES
 from tests.fakes.ssh_outcomes import (
     BARE_READ,
     BARE_WRITE,
@@ -452,6 +453,52 @@ def test_a_look_up_settles_by_a_recorded_end_or_a_fence_in_time_alone(
         assert (finding.status, finding.found.value) == (classified.ssh["exit_status"], classified.ssh["marker"])
         assert 0 == classified.ssh["stdout_bytes"]
         assert "stdout" not in classified.ssh
+
+
+def spooled(status: int = 0, stdout: bytes = b"out\n", stderr: bytes = b"err\n", **fields: Any) -> SshOutcome:
+    """The look-up of a detached command, with what it wrote."""
+    whole = {"stdout_bytes": len(stdout), "stderr_bytes": len(stderr), "output_complete": True, **fields}
+    found = Finding(found=Found.FINISHED, status=status, spooled=True)
+    return looked_up(found, stdout=stdout, stderr=stderr, **whole)
+
+
+def test_a_look_up_brings_what_a_detached_command_wrote() -> None:
+    told = classify_ssh(SOUGHT, spooled(), prior_doubt=True)
+    assert (Category.SUCCESS, "reconciled", NEVER, APPLIED) == judged(SOUGHT, spooled())
+    assert told.ssh is not None
+    assert ("out\n", "err\n", 4, 4, "finished", 0) == tuple(
+        told.ssh[name] for name in ("stdout", "stderr", "stdout_bytes", "stderr_bytes", "marker", "exit_status")
+    )
+    assert () == incomplete(told)
+
+    failed = classify_ssh(SOUGHT, spooled(4), prior_doubt=True)
+    assert (Category.COMMAND_FAILED, "out\n") == (failed.verdict.category, (failed.ssh or {})["stdout"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ({"stdout_bytes": 300_000, "output_complete": False}, {262_144}),
+        ({"stderr_bytes": SPOOL_BYTES, "output_complete": False}, {262_144, SPOOL_BYTES}),
+        ({"output_complete": False}, {60}),
+    ],
+    ids=["more than is kept", "more than the host kept", "still held open"],
+)
+def test_output_of_a_detached_command_that_was_cut_is_said_to_be(fields: dict[str, Any], limit: set[int]) -> None:
+    told = classify_ssh(SOUGHT, spooled(**fields), prior_doubt=True)
+
+    assert (Category.PARTIAL, APPLIED) == (told.verdict.category, told.verdict.remote_effect)
+    assert told.completeness is not None
+    assert (False, True) == (told.completeness.complete, told.completeness.truncated)
+    assert {"OUTPUT_TRUNCATED"} == {reason.code.value for reason in told.completeness.reasons}
+    assert limit == {reason.limit for reason in told.completeness.reasons}
+
+
+def test_without_its_output_a_look_up_says_nothing_of_it() -> None:
+    told = classify_ssh(SOUGHT, looked_up(Finding(found=Found.RUNNING), stdout=b"ours"), prior_doubt=True)
+
+    assert told.ssh is not None
+    assert (None, False) == (incomplete(told), "stdout" in told.ssh)
 
 
 def test_a_look_up_that_did_not_reach_its_host_leaves_the_doubt() -> None:

@@ -132,7 +132,8 @@ def test_actions_in_words() -> None:
     assert ["get /a", "look up op_1", "uptime"] == [
         described(frozen(get("/a")).action), described(LookUp(operation_id="op_1")), frozen(command("uptime")).subject,
     ]  # fmt: skip
-    assert {"kind": "look_up", "operation_id": "op_1"} == LookUp(operation_id="op_1", since=STORE).to_json()
+    asked = LookUp(operation_id="op_1", since=STORE)
+    assert {"kind": "look_up", "operation_id": "op_1", "detached": False} == asked.to_json()
     assert frozen(command("echo " + "x" * 300)).summary.endswith("… +305")
 
 
