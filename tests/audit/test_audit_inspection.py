@@ -288,24 +288,44 @@ def test_a_child_that_gives_no_verdict_is_told_as_that(log: SmallLog, kind: str)
         inspector.inspect()
 
 
+class Late:
+    """Inspections whose child gives no answer, each asked for in a thread of its own."""
+
+    def __init__(self, log: SmallLog, *anchors: HeldAnchor, called_off: threading.Event | None = None) -> None:
+        self.inspector = Inspector(log.paths, argv=[sys.executable, "-I", "-c", CHILDREN["late"][0]])
+        self._told: list[str] = []
+        self._asking: list[threading.Thread] = []
+        self.ask(*anchors, called_off=called_off)
+
+    def ask(self, *anchors: HeldAnchor, called_off: threading.Event | None = None) -> None:
+        def inspect_in_vain() -> None:
+            with pytest.raises(AuditError) as refused:
+                self.inspector.inspect(anchors, called_off=called_off)
+            self._told.append(str(refused.value))
+
+        self._asking.append(threading.Thread(target=inspect_in_vain))
+        self._asking[-1].start()
+
+    def child(self) -> "subprocess.Popen[bytes]":
+        """The process that inspects, once it was started."""
+        deadline = time.monotonic() + 10
+        while (child := self.inspector._child) is None:
+            assert time.monotonic() < deadline
+        return child
+
+    def told(self) -> list[str]:
+        """Why each of them was given up, once all of them were."""
+        for one in self._asking:
+            one.join(10)
+        return self._told
+
+
 def test_stopping_ends_the_child_and_begins_none(log: SmallLog) -> None:
-    inspector = Inspector(log.paths, argv=[sys.executable, "-I", "-c", CHILDREN["late"][0]])
-    told: list[str] = []
-
-    def ask() -> None:
-        with pytest.raises(AuditError) as refused:
-            inspector.inspect()
-        told.append(str(refused.value))
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    deadline = time.monotonic() + 10
-    while inspector._child is None:
-        assert time.monotonic() < deadline
-    inspector.stop()
-    asking.join(10)
-    ask()
-    assert ["daemon stops" in told[0], "daemon stops" in told[1]] == [True, True]
+    late = Late(log)
+    late.child()
+    late.inspector.stop()
+    late.ask()
+    assert ["the audit log was not verified: the daemon stops"] * 2 == late.told()
 
 
 def test_the_child_sees_no_environment_and_no_descriptor(log: SmallLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,29 +344,16 @@ print('{"fault": "%s %d"}' % found)"""
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")
 def test_nobody_else_can_answer_in_the_childs_place_or_read_what_it_is_told(log: SmallLog) -> None:
     """Not even root opens another process's socket by its name under /proc, as anybody of the user opens a pipe."""
-    inspector = Inspector(log.paths, argv=[sys.executable, "-I", "-c", CHILDREN["late"][0]])
-    told: list[str] = []
-
-    def ask() -> None:
-        with pytest.raises(AuditError) as refused:
-            inspector.inspect()
-        told.append(str(refused.value))
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    deadline = time.monotonic() + 10
-    while (child := inspector._child) is None:
-        assert time.monotonic() < deadline
-    refusals = []
+    late, refusals = Late(log), []
+    child = late.child()
     for name, way in (("0", os.O_RDONLY), ("0", os.O_WRONLY), ("1", os.O_RDONLY), ("1", os.O_WRONLY)):
         with pytest.raises(OSError, match="No such device") as refused:
             os.open(f"/proc/{child.pid}/fd/{name}", way)
         refusals.append(refused.value.errno)
-    inspector.stop()
-    asking.join(10)
+    late.inspector.stop()
 
     assert [errno.ENXIO] * 4 == refusals
-    assert "daemon stops" in told[0]
+    assert 1 == len(late.told())
 
 
 def test_a_child_that_does_not_listen_is_not_waited_for_longer_than_any(log: SmallLog) -> None:
@@ -362,26 +369,14 @@ def test_a_child_that_does_not_listen_is_not_waited_for_longer_than_any(log: Sma
 def test_an_inspection_that_is_called_off_ends_soon_and_so_does_one_that_waits_for_its_turn(
     log: SmallLog, anchors: int
 ) -> None:
-    inspector = Inspector(log.paths, argv=[sys.executable, "-I", "-c", CHILDREN["late"][0]])
-    called_off, told = threading.Event(), list[str]()
-
-    def ask() -> None:
-        with pytest.raises(AuditError) as refused:
-            inspector.inspect(in_file(log.anchor) * anchors, called_off=called_off)
-        told.append(str(refused.value))
-
-    asking = [threading.Thread(target=ask) for _ in range(2)]
-    for one in asking:
-        one.start()
-    deadline = time.monotonic() + 10
-    while inspector._child is None:
-        assert time.monotonic() < deadline
+    called_off = threading.Event()
+    late = Late(log, *in_file(log.anchor) * anchors, called_off=called_off)
+    late.ask(called_off=called_off)
+    late.child()
     called_off.set()
-    for one in asking:
-        one.join(5)
 
-    assert ["the audit log was not verified: it was called off"] * 2 == told
-    assert inspector.percent is None
+    assert ["the audit log was not verified: it was called off"] * 2 == late.told()
+    assert late.inspector.percent is None
 
 
 @pytest.mark.parametrize("request_bytes", [b"", b"[]", b"{}", b'{"limit_s": 5}', b'{"limit_s": "x"}'])
