@@ -37,6 +37,7 @@ _CUT = frozenset(
         IncompleteCode.OUTPUT_TRUNCATED,
     }
 )
+_EXISTS = frozenset({IncompleteCode.COMPLETENESS_UNVERIFIED, IncompleteCode.MORE_PAGES_AVAILABLE})
 _AGAIN = frozenset(  # what asking again, or going on, may mend
     {
         IncompleteCode.MORE_PAGES_AVAILABLE,
@@ -151,7 +152,7 @@ def _told(case: Case) -> Iterator[Lack]:
     declared = _declaration(case)
     for rule in () if declared is None else declared.incomplete_when:
         if holds(rule.when, case.view) is not False:  # what can't be evaluated has not been ruled out
-            yield replace(lack(rule.code, rule.retry), cut=rule.code is IncompleteCode.COMPLETENESS_UNVERIFIED)
+            yield replace(lack(rule.code, rule.retry), cut=rule.code in _EXISTS)
 
 
 def _left_undone(case: Case) -> Iterator[Lack]:
@@ -281,10 +282,12 @@ def _incomplete(case: Case, found: tuple[Lack, ...], *, page: NextPage | None = 
     by_code = {one.code: one for one in reversed(found)}
     lacks = tuple(by_code[code] for code in dict.fromkeys(one.code for one in found))
     cursor = None if page is None else page.cursor
+    is_empty = rows_of(_declaration(case), case.view) == ()
+    sure = _CUT - {IncompleteCode.MORE_PAGES_AVAILABLE} if is_empty else _CUT  # a page of none may be followed by none
     completeness = _counted(
         case,
         reasons=tuple(one.reason for one in lacks),
-        truncated=any(one.cut or one.code in _CUT for one in lacks),
+        truncated=any(one.cut or one.code in sure for one in found),
         cursor=cursor,
         continuation=_continuation(cursor, lacks),
     )

@@ -19,6 +19,7 @@ from broker.core.classify.fallback import judge_status, judge_way_and_redirect
 from broker.core.classify.grounds import grounds
 from broker.core.classify.reading import as_declared, read_body
 from broker.core.classify.refusal import judge_login_redirect, judge_refusal
+from broker.core.classify.repeats import judge_repeat
 from broker.core.classify.success import identity_of, judge_decoding, judge_success
 from broker.core.classify.transport import judge_transport
 from broker.core.classify.warnings import warnings_of
@@ -36,6 +37,7 @@ _STEPS: tuple[Step, ...] = (
     judge_way_and_redirect,
     judge_decoding,
     judge_window,
+    judge_repeat,
     judge_errors,
     judge_rate_limit,
     judge_refusal,

@@ -22,7 +22,9 @@ from broker.core.refusals import Refusal
 _TRUNCATING = frozenset(
     {IncompleteCode.OUTPUT_TRUNCATED, IncompleteCode.RESULT_LIMIT_REACHED, IncompleteCode.TIME_BUDGET_EXCEEDED}
 )
-_FOLLOWED = frozenset({IncompleteCode.SOURCE_UNAVAILABLE, IncompleteCode.TIME_BUDGET_EXCEEDED})
+_FOLLOWED = frozenset(
+    {IncompleteCode.SOURCE_UNAVAILABLE, IncompleteCode.TIME_BUDGET_EXCEEDED, IncompleteCode.SNAPSHOT_CHANGED}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,8 @@ def _of_stability(operation: Operation, progress: Progress) -> tuple[IncompleteR
     paging = operation.pagination
     if progress.pages <= 1 or (paging is not None and paging.stability is not Stability.NONE):
         return ()
+    if drifted(progress):  # it was seen to change, which says more
+        return ()
     told = "The pages are of no declared snapshot or order: what changed in between may be missing."
     return (reason(IncompleteCode.COMPLETENESS_UNVERIFIED, told),)
 
