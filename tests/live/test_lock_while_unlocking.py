@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,18 +33,18 @@ def house(tmp_path: Path, made: House) -> Iterator[House]:
         yield house
 
 
-class Unlock:
-    """One that somebody asked for, in a thread of its own."""
+class Opening:
+    """An unlock or a takeover that somebody asked for, in a thread of its own."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, opened_by: Callable[[ControlClient], object]) -> None:
         self.fault: Refused | None = None
-        self._client, self._kek = ControlClient(house.places), house.keys.vault_kek.reveal()
+        self._client, self._opened_by = ControlClient(house.places), opened_by
         self._thread = threading.Thread(target=self._ask)
         self._thread.start()
 
     def _ask(self) -> None:
         try:
-            self._client.unlock(self._kek)
+            self._opened_by(self._client)
         except Refused as refused:
             self.fault = refused
         finally:
@@ -72,10 +72,11 @@ def inspector_of(house: House) -> int | None:
     return None
 
 
-def stuck_unlock(house: House) -> Unlock:
+def stuck_unlock(house: House) -> Opening:
     """An unlock whose inspection makes no progress: its process is stopped."""
+    kek = house.keys.vault_kek.reveal()
     for _ in range(20):  # an inspection may have ended before it could be stopped
-        asked = Unlock(house)
+        asked = Opening(house, lambda client: client.unlock(kek))
         while not asked.ended:
             child = inspector_of(house)
             if child is not None and _stop(child):
@@ -134,6 +135,27 @@ def test_a_freeze_waits_for_no_inspection(house: House) -> None:
     assert frozen is True
     assert took_s < AT_ONCE_S
     assert "vault_locked" == asked.code()
+
+
+def test_a_lock_calls_a_takeover_off_and_the_vault_stays_quarantined(house: House) -> None:
+    house.stop()
+    segment = house.places.audit / "00000001.seg"
+    content = bytearray(segment.read_bytes())
+    content[300] ^= 1
+    segment.write_bytes(content)
+    house.start()
+    until(lambda: vault(house)["state"] == "quarantined")
+    statement: Any = house.human.client.quarantine()["statement"]
+    asked = Opening(house, lambda client: client.readopt(statement, house.keys.vault_kek.reveal(), house.key))
+    until(lambda: (child := inspector_of(house)) is not None and _stop(child))
+    began = time.monotonic()
+    answer = house.human.client.lock()
+    took_s = time.monotonic() - began
+
+    assert ("quarantined", "vault_locked") == (answer["state"], asked.code())
+    assert took_s < AT_ONCE_S
+    house.human.readopt()
+    assert "ready" == vault(house)["state"]
 
 
 def test_a_daemon_that_is_to_stop_waits_for_no_inspection(house: House) -> None:
