@@ -93,6 +93,26 @@ HOSTILE = [
 NUMBERS = [f"{at:02}" for at in range(len(HOSTILE))]
 
 
+def hostile_evidence(text: str) -> dict[str, Any]:
+    """Needs in every state, each of whose texts is the text; so are the looks just before the change."""
+    record = {
+        "id": text,
+        "count": 1,
+        "total": None,
+        "complete": False,
+        "collected_at_ms": NOW_MS,
+        "pages": 1,
+        "resumable": False,
+        "warnings": [text],
+        "reasons": [{"code": text, "message": text, "limit": 1, "unit": text, "by": text}],
+    }
+    need = {"rule": text, "from": text, "claim": text, "max_age_s": 900, "proven": [text], "unproven": [text]}
+    states = (text, "complete", "none_recorded", "incomplete", "stale", "target_not_covered", "target_present")
+    items = [{**need, "state": state, "record": record} for state in states] + [{**need, "state": text, "record": None}]
+    looks = [{"rule": text, "operation": text, "expect": text}]
+    return {"needed": True, "state": text, "items": items, "looks": looks, "choices": [text]}
+
+
 def hostile_card(text: str) -> dict[str, Any]:
     """The text in every field that takes one."""
     raw: dict[str, Any] = sample(
@@ -115,7 +135,7 @@ def hostile_card(text: str) -> dict[str, Any]:
         doubts=[
             {"correlation_id": text, "sent_at_ms": NOW_MS, "summary": text, "agent": text, "same_session": False},
         ],
-        evidence={"needed": True, "state": text, "items": [{text: text}]},
+        evidence=hostile_evidence(text),
     )
     raw["yes"] |= {"once": text}
     raw["yes"]["session"] |= {"what": text}
@@ -141,12 +161,18 @@ def test_no_control_or_hidden_character_reaches_a_row(text: str) -> None:
         assert_harmless(scene.press("pagedown"))
 
 
+@pytest.mark.parametrize(
+    ("evidence", "first"),
+    [(None, "[d Abandon]"), (sample()["evidence"], "[d Deny]")],
+    ids=["with a gap in its evidence", "without"],
+)
 @pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)
-def test_the_places_of_the_answers_can_not_be_moved(text: str) -> None:
-    rows = Scene().connect((hostile_card(text), 1)).rows()
+def test_the_places_of_the_answers_can_not_be_moved(text: str, evidence: Any, first: str) -> None:
+    card = hostile_card(text)
+    rows = Scene().connect((card if evidence is None else {**card, "evidence": evidence}, 1)).rows()
     rule = next(at for at, line in enumerate(rows) if line[20:].startswith("├"))
 
-    assert "[d Deny]" in rows[21]
+    assert first in rows[21]
     assert rows[rule].endswith(" ─")
     assert rows[22].startswith("─" * 20 + "┴")
     assert 1 == sum(line[20:21] == "├" for line in rows)
