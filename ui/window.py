@@ -19,6 +19,7 @@ from ui.messages import (
     CardFault,
     CardNews,
     Connected,
+    Done,
     Feed,
     Freeze,
     Lock,
@@ -140,6 +141,10 @@ class Window:
                 self.approvals.passphrase.refused(news.problem)
         if isinstance(news, (QueueNews, Connected, CardNews, CardFault, Answered, NotDone)):
             self._do(self.approvals.learn(news, self.world, now))
+        if isinstance(news, (Done, NotDone)):
+            self._said = ""  # what was asked for has its answer, which is to be seen
+        if isinstance(news, Done) and SCREENS[self.current - 1] not in _LIVE | _TOLD_BY_STATUS:
+            self._read()
         if isinstance(news, StatusNews) and SCREENS[self.current - 1] not in _LIVE | _TOLD_BY_STATUS:
             self._read()
         self._ring(before, now)

@@ -80,7 +80,7 @@ def _ended(ssh: "Mapping[str, JsonValue]") -> list[str]:
     moved = part(ssh, "transfer")
     if moved:  # a file has no status; its digest is what can be compared
         seen = [f"{_shown(moved['size'])} bytes"] if moved.get("size") is not None else []
-        seen += [_shown(moved["sha256"])] if moved.get("sha256") else []
+        seen += [f"sha256 {_shown(moved['sha256'])}"] if moved.get("sha256") else []
         return [f"SSH file: {', '.join(seen)}"] if seen else []
     marker = f", marker {_shown(ssh['marker'])}" if ssh.get("marker") else ""
     return [f"SSH {how}{marker}, {_shown(ssh.get('stdout_bytes'))} bytes out, {_shown(ssh.get('stderr_bytes'))} err"]

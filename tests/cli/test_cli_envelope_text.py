@@ -118,10 +118,10 @@ def test_an_answer_without_a_usable_body_shows_its_status_alone() -> None:
 
 def test_a_transfer_is_told_by_size_and_digest_and_not_as_a_command_without_a_status() -> None:
     left: dict[str, JsonValue] = {"exit_status": None, "exit_signal": None, "stdout_bytes": 0, "stderr_bytes": 0}
-    moved: JsonValue = {"replaced": "yes", "size": 6, "sha256": "sha256:ab"}
+    moved: JsonValue = {"replaced": "yes", "size": 6, "sha256": "ab"}
     broken: JsonValue = {"replaced": "no", "size": None, "sha256": None}
 
-    assert "SSH file: 6 bytes, sha256:ab" == lines(envelope(ssh={**left, "transfer": moved}), terminal=True)[-1]
+    assert "SSH file: 6 bytes, sha256 ab" == lines(envelope(ssh={**left, "transfer": moved}), terminal=True)[-1]
     assert "SSH" not in "".join(lines(envelope(ssh={**left, "transfer": broken}), terminal=True))
     assert "SSH no status, 0 bytes out, 0 err" == lines(envelope(ssh=left), terminal=True)[-1]
 

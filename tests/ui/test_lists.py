@@ -6,11 +6,13 @@ from tests.fakes.cards import NOW_MS
 from tests.ui.scenes import READY, Scene
 from ui.messages import (
     CredentialsNews,
+    Done,
     DoubtsNews,
     EndSession,
     Mute,
     PolicyNews,
     ReadBack,
+    ReadList,
     RevokeGrant,
     SessionsNews,
     Settle,
@@ -145,6 +147,17 @@ def test_r_reads_back_where_that_is_declared() -> None:
     scene.drawn().press("r")
     assert [] == scene.feed.done(ReadBack)
     assert "nothing to read back" in scene.rows()[-1]
+
+
+def test_what_a_read_back_came_to_takes_the_place_of_its_announcement_and_the_list_is_read_anew() -> None:
+    scene = doubts_scene().press("r")
+    assert "reading back" in scene.rows()[-1]
+    (asked,) = scene.feed.done(ReadBack)
+    before = len(scene.feed.done(ReadList))
+
+    scene.feed.tell(Done(task=asked, words="read back: success / reconciled"))
+    assert "read back: success / reconciled" in scene.drawn().rows()[-1]
+    assert before + 1 == len(scene.feed.done(ReadList))
 
 
 def test_settling_takes_a_choice_a_reason_and_a_y() -> None:
