@@ -4,15 +4,14 @@ Files are opened here, never by the daemon. What is not whole is not left behind
 standard output it is told by the exit code and on standard error.
 """
 
-import os
 import sys
 
 from broker.cli.faults import CliError, UsageError
+from broker.cli.part_file import PartFile
 
 TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import BinaryIO
 
     from broker.contract.wire import JsonValue
 
@@ -40,8 +39,7 @@ class Download:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._beside = f"{name}.doorward-{os.getpid()}.part"
-        self._file: BinaryIO | None = None
+        self._file = PartFile(name)
         self._heard = False
 
     def hear(self, _: str, octets: bytes) -> None:
@@ -50,8 +48,6 @@ class Download:
             sys.stdout.buffer.write(octets)
             sys.stdout.buffer.flush()
             return
-        if self._file is None:
-            self._file = self._opened()
         self._file.write(octets)
 
     def end(self, answer: "Mapping[str, JsonValue]") -> int:
@@ -63,9 +59,7 @@ class Download:
         if is_whole and not self._heard:
             self._take(answer)
         if is_whole and self._name != STANDARD:
-            (self._file or self._opened()).close()
-            os.replace(self._beside, self._name)  # noqa: PTH105 - no pathlib here
-            self._file = None
+            self._file.keep()
         if answer.get("category") != "success":
             sys.stdout.flush()
             told = {**answer, "http": None} if is_whole else answer
@@ -76,9 +70,7 @@ class Download:
 
     def close(self) -> None:
         """What is not whole is taken away."""
-        if self._file is not None:
-            self._file.close()
-            os.unlink(self._beside)  # noqa: PTH108 - no pathlib here
+        self._file.discard()
 
     def _take(self, answer: "Mapping[str, JsonValue]") -> None:
         """The body out of the envelope, where an earlier request's answer is this one's."""
@@ -88,13 +80,6 @@ class Download:
             raise CliError("the body was handed to an earlier request; ask anew, without its --request-id")
         if octets:
             self.hear("body", octets)
-
-    def _opened(self) -> "BinaryIO":
-        try:
-            descriptor = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except OSError as cause:
-            raise CliError(f"{self._name} can't be written: {cause.strerror}") from None
-        return os.fdopen(descriptor, "wb")
 
 
 def _is_whole(answer: "Mapping[str, JsonValue]") -> bool:

@@ -9,7 +9,8 @@ import sys
 
 from broker.cli.agent_side import ask
 from broker.cli.arguments import Parser, seconds
-from broker.cli.faults import CliError, UsageError
+from broker.cli.faults import UsageError
+from broker.cli.part_file import PartFile
 
 TYPE_CHECKING = False  # `typing` is not loaded for the sake of annotations
 if TYPE_CHECKING:
@@ -196,15 +197,12 @@ class LocalFile:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._beside = f"{name}.doorward-{os.getpid()}.part"
-        self._file: BinaryIO | None = None
+        self._file = PartFile(name)
 
     def hear(self, _: str, octets: bytes) -> None:
         if self._name == "-":
             sys.stdout.buffer.write(octets)
             return
-        if self._file is None:
-            self._file = self._opened()
         self._file.write(octets)
 
     def end(self, answer: "Mapping[str, JsonValue]") -> int:
@@ -214,27 +212,13 @@ class LocalFile:
         if answer.get("category") != "success":
             return show(answer, as_json=False) if self._name != "-" else _on_stderr(answer)
         if self._name != "-":
-            (self._file or self._opened()).close()
-            os.replace(self._beside, self._name)  # noqa: PTH105 - no pathlib here
-            self._file = None
+            self._file.keep()
             print(f"got {self._name}")
         return exit_code(answer.get("category"))
 
     def close(self) -> None:
         """What is not whole is taken away."""
-        if self._file is not None:
-            self._file.close()
-        try:
-            os.unlink(self._beside)  # noqa: PTH108 - no pathlib here
-        except OSError:
-            return
-
-    def _opened(self) -> "BinaryIO":
-        try:
-            descriptor = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except OSError as cause:
-            raise CliError(f"{self._name} can't be written: {cause.strerror}") from None
-        return os.fdopen(descriptor, "wb")
+        self._file.discard()
 
 
 def _on_stderr(answer: "Mapping[str, JsonValue]") -> int:
