@@ -160,7 +160,8 @@ class LedgerStore:
         """What holds the change up: doubts about itself, and about what may be the same (see are_one_change)."""
         keys = self._unlocked()
         where, values = meeting(keys, change_key)
-        limit = DOUBTS_MAX + len(self._under_way)
+        before = frozenset(self._under_way)  # one that ends well while we look is no doubt either
+        limit = DOUBTS_MAX + len(before)
 
         def look() -> list[Attempt]:
             with transaction(self._db, begin="BEGIN"):
@@ -170,7 +171,12 @@ class LedgerStore:
                     (*values, AttemptState.IN_DOUBT, AttemptState.RUNNING),
                     limit=limit,
                 )
-            return [attempt for attempt in found if attempt.correlation_id not in self._under_way]
+            under_way = before | self._under_way.keys()
+            return [
+                attempt
+                for attempt in found
+                if attempt.state is AttemptState.IN_DOUBT or attempt.correlation_id not in under_way
+            ]
 
         return tuple(doubt_of(attempt) for attempt in await self._run(look))
 

@@ -68,6 +68,28 @@ async def test_an_outcome_is_recorded_with_its_attempt(store: LedgerStore) -> No
     assert 0 == store.doubtful
 
 
+async def test_one_that_ends_while_doubts_are_looked_for_is_in_none(store: LedgerStore) -> None:
+    """Changes that may go out side by side are not refused for the sake of one that has just ended well."""
+    found = []
+    ended = asyncio.Event()
+
+    async def look() -> None:
+        while not ended.is_set():
+            found.append(await store.doubts(CHANGE))
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(3):
+            tasks.create_task(look())
+        for number in range(100):
+            operation = f"op_{number:044x}"
+            await store.begin(attempt(operation, request_id=None))
+            await asyncio.sleep(0.001)
+            await store.finish(operation, in_doubt=False, envelope=ENVELOPE)
+        ended.set()
+
+    assert {()} == set(found)
+
+
 async def test_a_change_in_doubt_is_found_by_whoever_would_repeat_it(store: LedgerStore) -> None:
     await store.begin(attempt())
     assert () == await store.doubts(CHANGE), "what is under way is in no doubt yet"
