@@ -3,6 +3,7 @@
 Without --after-seq the last ones that match. Everything in an event was chosen by somebody else: it is neutralised.
 """
 
+import re
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from broker.cli.arguments import positive_number, whole_number
-from broker.cli.moments import FORMS, moment
+from broker.cli.moments import FORMS, told_moment
 from broker.cli.output import number, parts, text
 from broker.cli.reach import desk
 from broker.client.approver import ApproverKey
@@ -25,13 +26,16 @@ FOLLOWED_FROM = 10
 PAGE = 500
 LOOK_EVERY_S = 0.5
 TRY_AGAIN_S = 1.0
+DIGEST_SHOWN = 8  # of its hexadecimal digits
+VALUE_SHOWN = 60
 BEYOND_ALL = (1 << 53) - 1
+_DIGEST = re.compile(r"(?:sha256:)?[0-9a-f]{32,}")
 _WAITABLE = {"vault_locked", "control_session_required", "limit", "internal"}
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--since", type=moment, metavar="TIME", help=f"from then on: {FORMS}")
-    parser.add_argument("--until", type=moment, metavar="TIME", help="before then, likewise")
+    parser.add_argument("--since", type=told_moment, metavar="TIME", help=f"from then on: {FORMS}")
+    parser.add_argument("--until", type=told_moment, metavar="TIME", help="before then, likewise")
     parser.add_argument("--agent", metavar="NAME", help="of this agent, its sessions and requests")
     parser.add_argument("--session", metavar="ID", help="of one session")
     parser.add_argument("--operation", metavar="NAME", help="of one operation, or of a service")
@@ -165,11 +169,15 @@ def _say(words: str) -> None:
 
 
 def _print(event: JsonObject, *, as_json: bool) -> None:
-    print(visible_json(dump(event).decode()) if as_json else line_of(event), flush=True)
+    line = visible_json(dump(event).decode()) if as_json else line_of(event, short=sys.stdout.isatty())
+    print(line, flush=True)
 
 
-def line_of(event: JsonObject) -> str:
-    """One event as one line: when, which record, what, its fields, and the request it belongs to."""
+def line_of(event: JsonObject, *, short: bool = False) -> str:
+    """One event as one line: when, which record, what, its fields, and the request it belongs to.
+
+    With `short` what nobody reads is cut: digests, signatures and objects. The ids at the end stay whole.
+    """
     seq = f"{number(event, 'seq'):>8}"
     if "unreadable" in event:
         return f"{'-':<23} {seq}  ! {text(event, 'unreadable')}"
@@ -177,12 +185,21 @@ def line_of(event: JsonObject) -> str:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1000)) + f".{at_ms % 1000:03}"
     fields = event.get("fields")
     told = [
-        f"{visible(name)} {_spelled(value)}"
+        f"{visible(name)} {_cut(value) if short else _spelled(value)}"
         for name, value in (fields.items() if isinstance(fields, dict) else ())
         if value is not None and value not in ("", [])
     ]
     ids = [visible(str(event[name])) for name in ("session_id", "correlation_id") if event.get(name) is not None]
     return f"{at} {seq}  {text(event, 'event'):<19} {'  '.join([*told, *ids])}".rstrip()
+
+
+def _cut(value: JsonValue) -> str:
+    if isinstance(value, dict):
+        return "{...}"
+    spelled = _spelled(value)
+    if _DIGEST.fullmatch(spelled):
+        return f"{spelled[: spelled.find(':') + 1 + DIGEST_SHOWN]}..."
+    return spelled if len(spelled) <= VALUE_SHOWN else f"{spelled[:VALUE_SHOWN]}..."
 
 
 def _spelled(value: JsonValue) -> str:

@@ -1,6 +1,7 @@
 """Moments as humans write them: RFC 3339, a date, `2h` for that long ago, `today`, `yesterday`."""
 
 import re
+from argparse import ArgumentTypeError
 from datetime import datetime, timedelta
 
 _AGO = re.compile(r"(\d{1,6})([smhdw])")
@@ -20,6 +21,14 @@ def moment(text: str, *, now: datetime | None = None) -> int:
     if text == "yesterday":
         return _ms(midnight - timedelta(days=1))
     return _ms(datetime.fromisoformat(text).astimezone())
+
+
+def told_moment(text: str) -> int:
+    """A moment of the command line. Raises ArgumentTypeError, which names the forms that there are."""
+    try:
+        return moment(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no time; good are: {FORMS}") from None
 
 
 def _ms(at: datetime) -> int:

@@ -1,10 +1,11 @@
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
-from broker.cli.moments import moment
+from broker.cli.moments import moment, told_moment
 
 NOON = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -44,3 +45,9 @@ def test_moments_as_humans_write_them(text: str, expected: int) -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises((ValueError, OverflowError)):
         moment(text, now=NOON)
+
+
+def test_what_is_no_moment_is_told_with_the_forms_that_there_are() -> None:
+    assert told_moment("2026-11-30") < told_moment("1s")
+    with pytest.raises(ArgumentTypeError, match=r"'yesterdy' is no time; good are: RFC 3339, a date, 2h"):
+        told_moment("yesterdy")
