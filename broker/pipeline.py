@@ -190,8 +190,7 @@ class Pipeline:
         if known is not None:
             return known
         doubts = await self._doubts(named.frozen)
-        decision = named.decision
-        if not doubts or (isinstance(decision, Ask) and decision.rule.in_doubt == "ask"):
+        if named.goes_past(doubts):
             return replace(named, doubts=doubts)
         return self._stop(named, refusals.change_in_doubt(), doubt_id=doubts[0].correlation_id)
 

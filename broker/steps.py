@@ -29,6 +29,7 @@ from broker.core.outcome import Scrubbed
 from broker.core.policy.model import Allow, Ask, Decision, Policy
 from broker.core.policy.requirements import Requirements
 from broker.core.refusals import Refusal
+from broker.core.repeats import may_repeat, must_not_repeat
 from broker.core.reply import Frame
 from broker.core.scrub import SecretSet, scrub
 from broker.core.ssh.contact import unreachable, unseen_key
@@ -216,6 +217,11 @@ class Named:
         if key.seen is not None and isinstance(self.decision, Allow):
             return unseen_key(frozen, key.seen)
         return replace(self, host_key=key)
+
+    def goes_past(self, doubts: tuple[Doubt, ...]) -> bool:
+        """Whether what is in doubt keeps it from nothing: a human is shown it, or it is that very request once more."""
+        asks = isinstance(self.decision, Ask) and self.decision.rule.in_doubt == "ask"
+        return not doubts or (asks and not must_not_repeat(self.frozen)) or may_repeat(self.frozen, doubts)
 
     def question(self, ask: Ask) -> Question:
         """What the desk is asked to put before a human."""

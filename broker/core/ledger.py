@@ -66,6 +66,7 @@ class Doubt:
     operation: str
     summary: str
     sent_at_ms: int
+    request_digest: str = ""  # of what was sent
 
 
 def attempt_of(

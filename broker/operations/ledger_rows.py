@@ -57,6 +57,7 @@ def doubt_of(attempt: Attempt) -> Doubt:
         operation=attempt.operation,
         summary=attempt.summary,
         sent_at_ms=attempt.started_at_ms,
+        request_digest=attempt.request_digest,
     )
 
 

@@ -37,6 +37,7 @@ class MemoryLedger:
                 operation=attempt.operation,
                 summary=attempt.summary,
                 sent_at_ms=attempt.started_at_ms,
+                request_digest=attempt.request_digest,
             )
             for attempt in self.attempts
             if attempt.state is AttemptState.IN_DOUBT

@@ -4,7 +4,7 @@ A read has no effect whatever happens. A write whose effect is unknown is never 
 it is reconciled where the operation declares how, and else put before a human.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.contract.wire import JsonObject
@@ -13,6 +13,7 @@ from broker.core.classify.reading import Reading
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import RawOutcome, Verdict
 from broker.core.policy.model import Operation, RateLimit
+from broker.core.repeats import repeats_safely
 
 PROVING_STATUSES = frozenset({201, 204})  # they say that the change is made, not that it is under way
 
@@ -62,6 +63,15 @@ class Case:
         return Retry.RECONCILE_FIRST if can_reconcile else Retry.AFTER_HUMAN
 
     @property
+    def unsettled(self) -> Retry:
+        """The same where nothing answered it: what may be sent again as it is needs nobody first."""
+        return Retry.BOUNDED if self.repeats_safely else self.settle
+
+    @property
+    def repeats_safely(self) -> bool:
+        return repeats_safely(self.frozen)
+
+    @property
     def unless_read(self) -> RemoteEffect:
         return RemoteEffect.UNKNOWN if self.is_write else RemoteEffect.NONE
 
@@ -76,10 +86,15 @@ def outcome_unknown(case: Case, code: str, message: str) -> Verdict:
     return Verdict(
         category=Category.OUTCOME_UNKNOWN,
         code=code,
-        retry=case.settle if case.is_write else Retry.BOUNDED,
+        retry=case.unsettled if case.is_write else Retry.BOUNDED,
         remote_effect=case.unless_read,
         message=message,
     )
+
+
+def conflicting(case: Case, message: str) -> Verdict:
+    """The upstream sees something in the way, which may be our own change. Sending it again tells no more."""
+    return replace(outcome_unknown(case, "in_progress_conflict", message), retry=case.settle)
 
 
 def malformed(case: Case, code: str, message: str, *, read_retry: Retry = Retry.NEVER) -> Verdict:

@@ -89,7 +89,7 @@ def _by_rule(case: Case, rule: AnswerRule) -> Verdict:
         return rate_limited(case, floor_s=rule.floor_s)
     effect = _effect(case, rule, category)
     retry = rule.retry or _default_retry(case, category)
-    if case.is_write and effect is RemoteEffect.UNKNOWN and retry in _REPEATING:
+    if case.is_write and effect is RemoteEffect.UNKNOWN and retry in _REPEATING and not case.repeats_safely:
         retry = case.settle
     wait = wait_told(case.view, case.rate_limit, now_ms=case.now_ms, floor_s=rule.floor_s)
     return Verdict(

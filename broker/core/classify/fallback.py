@@ -5,7 +5,7 @@ that HTTP does not know (RFC 9110, section 15) counts as a 5xx.
 """
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
-from broker.core.classify.case import Case, after, outcome_unknown, refused
+from broker.core.classify.case import Case, after, conflicting, outcome_unknown, refused
 from broker.core.classify.declared import rate_limited
 from broker.core.classify.delays import retry_after
 from broker.core.classify.repeats import GONE
@@ -69,10 +69,10 @@ def judge_status(case: Case) -> Verdict | None:
         return refused(Category.CONFIRMED_FAILURE, "client_error", _TRANSIENT[status], retry=Retry.BOUNDED)
     if status in _CONFLICTS and case.is_write and case.prior_doubt:
         message = "The upstream sees a conflict, which may be our own earlier attempt: the change may be made already."
-        return outcome_unknown(case, "in_progress_conflict", message)
+        return conflicting(case, message)
     if status in GONE and case.frozen.method == "DELETE" and case.prior_doubt:
         message = "The upstream knows no such thing (any more), which may be the work of our own earlier attempt."
-        return outcome_unknown(case, "in_progress_conflict", message)
+        return conflicting(case, message)
     code, message = _CLIENT_ERRORS.get(
         status, ("client_error", f"The upstream refused the request with status {status} and did not do it.")
     )

@@ -5,7 +5,7 @@ of what is not there is done where the operation declares so, and where the upst
 """
 
 from broker.contract.reasons import Category, RemoteEffect, Retry
-from broker.core.classify.case import Case, outcome_unknown
+from broker.core.classify.case import Case, conflicting
 from broker.core.outcome import Verdict
 from broker.core.policy.declarations import Idempotency
 from broker.core.predicate import Predicate, holds
@@ -20,10 +20,10 @@ def judge_repeat(case: Case) -> Verdict | None:
     rules = case.declared.idempotency
     if _fits(case, rules.in_progress_when):
         message = "The upstream says that the same request is done or under way. The change may have been made."
-        return outcome_unknown(case, "in_progress_conflict", message)
+        return conflicting(case, message)
     if _fits(case, rules.mismatch_when):
         message = "The upstream knows the key of this request for another one. That one may have been made."
-        return outcome_unknown(case, "in_progress_conflict", message)
+        return conflicting(case, message)
     return _absent(case) if _is_absent(case, rules) else None
 
 

@@ -191,6 +191,11 @@ class Idempotency:
     mismatch_when: Predicate | None = None
     absent_is_success: bool = False  # a deletion of what is not there
 
+    @property
+    def may_be_safe(self) -> bool:
+        """Whether there are requests that may be sent again while it is unknown what came of them."""
+        return self.kind is not IdempotencyKind.NONE and not self.replay_forbidden
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:

@@ -84,7 +84,7 @@ def check_blocks(table: Table, read: Operation) -> None:
     key = "errors" if "errors" in table else None
     if read.rate_limit is None and any(rule.use_rate_limit for rule in read.errors):
         table.fault(key, 'a rule says use = "rate_limit", and there is no rate_limit', "a rate_limit block")
-    if read.effect is not Effect.READ and any(map(_resends_in_doubt, read.errors)):
+    if read.effect is not Effect.READ and not read.idempotency.may_be_safe and any(map(_resends_in_doubt, read.errors)):
         table.fault(
             key,
             "a rule lets a write be sent again while its effect is unknown",

@@ -237,6 +237,7 @@ def _idempotency(table: Table) -> Idempotency:
     param = table.optional_text("param", pattern=_ARGUMENT, expected="an argument")
     if kind is IdempotencyKind.KEY and (header is None) == (param is None):
         table.fault(None, "a key travels in one place", "header, or param")
+    _refuse_keyless(table, kind)
     return Idempotency(
         kind=kind,
         header=header,
@@ -250,3 +251,15 @@ def _idempotency(table: Table) -> Idempotency:
         mismatch_when=proven(table, "mismatch_when"),
         absent_is_success=table.flag("absent_is_success", default=False),
     )
+
+
+def _refuse_keyless(table: Table, kind: IdempotencyKind) -> None:
+    """What says something of a key, or of a version, means nothing where there is none."""
+    if kind is not IdempotencyKind.KEY:
+        for key in ("window_s", "replays_errors", "replay_ok_when", "replay_marker"):
+            if key in table:
+                table.fault(key, "it is about a key of the broker's, and there is none", 'kind = "key"')
+    if kind in {IdempotencyKind.NONE, IdempotencyKind.NATURAL}:
+        for key in ("header", "param"):
+            if key in table:
+                table.fault(key, f'means nothing where kind = "{kind.value}"')
