@@ -160,8 +160,7 @@ class LedgerStore:
         """What holds the change up: doubts about itself, and about what may be the same (see are_one_change)."""
         keys = self._unlocked()
         where, values = meeting(keys, change_key)
-        before = frozenset(self._under_way)  # one that ends well while we look is no doubt either
-        limit = DOUBTS_MAX + len(before)
+        limit = DOUBTS_MAX + len(self._under_way)
 
         def look() -> list[Attempt]:
             with transaction(self._db, begin="BEGIN"):
@@ -171,11 +170,10 @@ class LedgerStore:
                     (*values, AttemptState.IN_DOUBT, AttemptState.RUNNING),
                     limit=limit,
                 )
-            under_way = before | self._under_way.keys()
             return [
                 attempt
                 for attempt in found
-                if attempt.state is AttemptState.IN_DOUBT or attempt.correlation_id not in under_way
+                if attempt.state is AttemptState.IN_DOUBT or attempt.correlation_id not in self._under_way
             ]
 
         return tuple(doubt_of(attempt) for attempt in await self._run(look))
@@ -216,18 +214,18 @@ class LedgerStore:
             raise
 
     async def finish(self, correlation_id: str, *, in_doubt: bool, envelope: JsonObject) -> None:
-        keys = self._under_way.pop(correlation_id, None) or self._unlocked()
+        keys = self._under_way.get(correlation_id) or self._unlocked()
         told = sealed(keys, correlation_id, "envelope", envelope)
         state = AttemptState.IN_DOUBT if in_doubt else AttemptState.DONE
         owed = Owed(state=state, told=told, keys=keys, has_ended=not in_doubt and has_ended(envelope))
         self._owed.setdefault(correlation_id, owed)  # the first that was known of it is the truth
-        await self._pay()
+        await self._end(correlation_id)
 
     async def abandon(self, correlation_id: str) -> None:
         """Forget an attempt that came to nothing."""
-        keys = self._under_way.pop(correlation_id, None) or self._unlocked()
+        keys = self._under_way.get(correlation_id) or self._unlocked()
         self._owed.setdefault(correlation_id, Owed(state=AttemptState.DONE, told=None, keys=keys))
-        await self._pay()
+        await self._end(correlation_id)
 
     async def settle(self, correlation_id: str, settlement: JsonObject) -> bool:
         """Close what is in doubt and keep what closed it. False where it is not in doubt (any more)."""
@@ -288,6 +286,13 @@ class LedgerStore:
                 marker_rows.gone(self._db, correlation_ids)
 
         await self._run(write)
+
+    async def _end(self, correlation_id: str) -> None:
+        """It is under way until its end is written: in between, whoever looks for doubts would find one."""
+        try:
+            await self._pay()
+        finally:
+            self._under_way.pop(correlation_id, None)
 
     async def _pay(self) -> None:
         """What became of an attempt is true whether or not the disk takes it now: nobody is told otherwise."""
