@@ -39,7 +39,7 @@ def main() -> int:
         request = parse_object(sys.stdin.buffer.read(MAX_REQUEST_BYTES), max_bytes=MAX_REQUEST_BYTES)
         _bound(request)
         answer = inspect(request, _Progress())
-    except (AuditError, WireError, OSError, ValueError, KeyError, TypeError) as cause:
+    except (AuditError, WireError, OSError, ValueError, KeyError, TypeError, MemoryError) as cause:
         answer = {"fault": str(cause) if isinstance(cause, AuditError) else type(cause).__name__}
     _say(answer)
     return 0

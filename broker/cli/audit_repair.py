@@ -46,12 +46,17 @@ def run(options: Namespace) -> int:
         own_verdict(where),
         last_cut(where.audit, after_seq=-1 if before.proven_to is None else before.proven_to),
     )
-    if cut is None:
+    if cut is None and after.verdict in TORN:
         raise CliError(
             "the log was opened, and no unfinished write was found to be cut: look at `doorward audit verify`"
         )
-    value: JsonObject = {"before": before.to_json(), "after": after.to_json(), "cut": _json(cut)}
-    show(value, [*_words(cut), *told(after)], as_json=options.json)
+    value: JsonObject = {
+        "before": before.to_json(),
+        "after": after.to_json(),
+        "cut": None if cut is None else _json(cut),
+    }
+    words = ["cut nothing: an empty file stood at the end, and was taken away"] if cut is None else _words(cut)
+    show(value, [*words, *told(after)], as_json=options.json)
     return 0 if after.verdict is VerdictName.OK_UNANCHORED else after.exit_code
 
 

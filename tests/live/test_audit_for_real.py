@@ -131,6 +131,22 @@ def test_a_torn_end_is_mended_with_the_daemon_stopped_and_told(house: House) -> 
     house.start().human.unlock()
 
 
+def test_an_empty_file_at_the_end_is_taken_away_and_no_cut_is_told(house: House) -> None:
+    house.kill()
+    empty = house.places.audit / "00000002.seg"
+    empty.touch(0o600)
+    assert (41, "TORN_TAIL", "file") == verdict(house)
+    code, answer, _ = audit(house, "repair")
+
+    assert (0, None, "TORN_TAIL", "OK") == (
+        code,
+        answer["cut"],
+        answer["before"]["verdict"],
+        answer["after"]["verdict"],
+    )
+    assert not empty.exists()
+
+
 def test_repair_is_refused_beside_a_daemon_and_for_what_is_no_torn_write(house: House) -> None:
     code, _, err = audit(house, "repair")
     assert (1, True) == (code, "a daemon runs" in err)
