@@ -52,14 +52,7 @@ def recheck(*, asked: Standing, now: Standing, frozen: Frozen, correlation_id: s
     void = voided(asked=asked, now=now, frozen=frozen)
     if void is not None:
         return void
-    return Permit(
-        frozen=frozen,
-        correlation_id=correlation_id,
-        credential_version=now.credential_version,
-        vault_term=now.vault_term,
-        gate=gate,
-        seal=SEAL,
-    )
+    return _permit(frozen, correlation_id, now.credential_version, now.vault_term, gate)
 
 
 def reading(permit: Permit, frozen: Frozen) -> Permit:
@@ -69,12 +62,19 @@ def reading(permit: Permit, frozen: Frozen) -> Permit:
     """
     if frozen.is_write or frozen.service != permit.frozen.service:
         raise ValueError("what belongs to a permit is a read of the same service")
+    return _permit(frozen, permit.correlation_id, permit.credential_version, permit.vault_term, permit.gate)
+
+
+def _permit(
+    frozen: Frozen, correlation_id: str, credential_version: int | None, vault_term: int, gate: GateReport
+) -> Permit:
+    """The one place that sets the seal."""
     return Permit(
         frozen=frozen,
-        correlation_id=permit.correlation_id,
-        credential_version=permit.credential_version,
-        vault_term=permit.vault_term,
-        gate=permit.gate,
+        correlation_id=correlation_id,
+        credential_version=credential_version,
+        vault_term=vault_term,
+        gate=gate,
         seal=SEAL,
     )
 
