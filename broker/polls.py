@@ -26,7 +26,7 @@ from broker.core.polling import MAX_LOOKS, look_of, settled, wait_s
 from broker.core.predicate import AnswerView
 from broker.core.scrub import SecretSet
 from broker.ports import Clock, Executor, Vault
-from broker.steps import Named, judged
+from broker.steps import Named, judged, shield_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,11 @@ class Poller:
         if slow is None or not isinstance(asked, FrozenRequest) or not isinstance(raw, RawOutcome):
             return first
         last, view = first, _view(asked, raw)
-        look = look_of(asked, slow, view) if _is_accepted(first.scrubbed) else None
+        look = (
+            look_of(asked, slow, view, shield_of(asked, self._vault, secrets, raw))
+            if _is_accepted(first.scrubbed)
+            else None
+        )
         ends_s = self._clock.monotonic_s() + asked.total_s - raw.elapsed_ms / 1000
         for number in range(1, MAX_LOOKS + 1):
             wait = wait_s(slow, view, now_ms=self._clock.now_ms())
@@ -76,7 +80,7 @@ class Poller:
                 verdict = settled(asked, slow, view)
                 if verdict is not None:
                     return replace(last, scrubbed=replace(last.scrubbed, verdict=verdict, completeness=None))
-                look = look_of(look, slow, view) or look
+                look = look_of(look, slow, view, shield_of(look, self._vault, secrets, last.raw)) or look
         return replace(last, scrubbed=first.scrubbed)
 
     def _may_look(self, named: Named, look: FrozenRequest) -> bool:

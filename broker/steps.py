@@ -19,13 +19,15 @@ from broker.core.arguments import split_query
 from broker.core.asks import Asked
 from broker.core.channels import Frozen, Raw
 from broker.core.classify import channel
+from broker.core.continuation import Shield
 from broker.core.events import AuditEvent, EventName, Receipt
 from broker.core.evidence_gate import NO_PROOF, Proof
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Standing
+from broker.core.http_secrets import Claims
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt, attempt_of
-from broker.core.outcome import Scrubbed
+from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.model import Allow, Ask, Decision, Policy
 from broker.core.policy.requirements import Requirements
 from broker.core.refusals import Refusal
@@ -84,12 +86,25 @@ def contested(frozen: Frozen, vault: Vault, credential: str) -> Refusal | None:
     """A request that says itself what its credential says would be another one on the wire than was shown."""
     if not isinstance(frozen, FrozenRequest):
         return None
-    try:
-        claims = vault.claims(credential)
-    except CredentialGone:  # noticed again, and told, where the credential is leased
-        return None
+    claims = claims_of(vault, credential)
     said = claims.contested_by((name for name, _ in frozen.headers), (name for name, _ in split_query(frozen.query)))
     return None if said is None else refusals.reserved(said)
+
+
+def claims_of(vault: Vault, credential: str) -> Claims:
+    """What the credential says of a request; nothing where it is gone, which is noticed again before a byte is sent."""
+    try:
+        return vault.claims(credential)
+    except CredentialGone:
+        return Claims()
+
+
+def shield_of(frozen: Frozen, vault: Vault, secrets: SecretSet | None, raw: Raw) -> Shield:
+    """What of the credential may not come back in what an answer names."""
+    name = frozen.service.credential
+    claims = Claims() if name is None else claims_of(vault, name)
+    derived = raw.derived if isinstance(raw, RawOutcome) else ()
+    return Shield(claims=claims, secrets=None if secrets is None else secrets.also(derived))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +124,7 @@ class Received:
     def unasked(self, decision: Decision) -> Decision:
         """The decision, without a card that its own author would have to answer."""
         return Allow(rules=decision.rules) if self.is_asked_by_human and isinstance(decision, Ask) else decision
+
     evidence: tuple[str, ...] = ()  # collections that the agent would lean on; names, and no proof
 
 

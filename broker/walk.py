@@ -17,11 +17,12 @@ from broker.core.channels import Raw
 from broker.core.classify import channel
 from broker.core.collect.command import going_on
 from broker.core.collect.ending import Ending, Spent, Voided, concluded, with_cursor
-from broker.core.collect.merge import Gathered, clean_rows, merged
+from broker.core.collect.merge import Gathered, clean_rows, merged, without_values
 from broker.core.collect.page import Page, read_page
 from broker.core.collect.paging import Astray
 from broker.core.collect.request import CollectAsk, Kept, within
 from broker.core.collect.walk import Move, On, Over, Plain, Walk, after, begun, stopped
+from broker.core.continuation import Shield
 from broker.core.events import EventName
 from broker.core.evidence import EvidenceRecord, asked_args
 from broker.core.evidence_report import envelope_part, recorded_fields
@@ -34,7 +35,7 @@ from broker.core.scrub import SecretSet, scrub
 from broker.frames import delivered
 from broker.polls import Attempted, Poller
 from broker.ports import Clock, EvidenceStore, Executor, LedgerSealed, Sessions, Vault, Walks
-from broker.steps import AT_ONCE_BYTES, Named, judged
+from broker.steps import AT_ONCE_BYTES, Named, judged, shield_of
 
 EVIDENCE_MS = 3_600_000
 
@@ -46,6 +47,7 @@ class Seen:
     raw: RawOutcome
     page: Page
     scrubbed: Scrubbed
+    shield: Shield
 
 
 class Walker:
@@ -128,7 +130,13 @@ class Walker:
             clean = clean_rows(seen.scrubbed, walk.operation)
             is_clean = len(clean or ()) == len(seen.page.rows or ())
             move = after(
-                walk, seen.scrubbed.verdict, seen.page, is_clean=is_clean, elapsed_ms=elapsed_ms, policy=named.policy
+                walk,
+                seen.scrubbed.verdict,
+                seen.page,
+                is_clean=is_clean,
+                elapsed_ms=elapsed_ms,
+                policy=named.policy,
+                shield=seen.shield,
             )
             if isinstance(move, Plain):
                 return Attempted(scrubbed=seen.scrubbed, raw=seen.raw, remote=_remote(seen, walk), record=None)
@@ -148,10 +156,10 @@ class Walker:
 
     async def _page(self, named: Named, operation: Operation, permit: Permit, secrets: SecretSet | None) -> Seen:
         raw = await self._executor.execute(permit, named.delivery(None))
-        now_ms = self._clock.now_ms()
+        now_ms, shield = self._clock.now_ms(), shield_of(permit.frozen, self._vault, secrets, raw)
 
         def examine() -> Seen:
-            return _examined(operation, permit, raw, secrets, now_ms)
+            return _examined(operation, permit, raw, secrets, shield, now_ms)
 
         return examine() if channel.size_bytes(raw) <= AT_ONCE_BYTES else await asyncio.to_thread(examine)
 
@@ -220,13 +228,17 @@ class Walker:
         return with_cursor(ending, self._walks.keep(kept))
 
 
-def _examined(operation: Operation, permit: Permit, raw: Raw, secrets: SecretSet | None, now_ms: int) -> Seen:
+def _examined(
+    operation: Operation, permit: Permit, raw: Raw, secrets: SecretSet | None, shield: Shield, now_ms: int
+) -> Seen:
     frozen = permit.frozen
     if not isinstance(raw, RawOutcome) or not isinstance(frozen, FrozenRequest):
         raise TypeError("an executor's outcome is not of the request's channel")
     classified = channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=False)
     page = read_page(operation, frozen, raw, classified.completeness)
-    return Seen(raw=raw, page=page, scrubbed=scrub(classified, secrets))
+    scrubbed = scrub(classified, secrets)
+    page = without_values(page, shield) if scrubbed.hits else page
+    return Seen(raw=raw, page=page, scrubbed=scrubbed, shield=shield)
 
 
 def _remote(seen: Seen, walk: Walk) -> JsonObject:

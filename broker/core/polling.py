@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
 from broker.core.classify.delays import retry_after, told_s
+from broker.core.continuation import BARE, Shield
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import Verdict
 from broker.core.policy.declarations import Async
@@ -20,10 +21,15 @@ MAX_LOOKS = 100
 _OF_A_BODY = frozenset({"content-type", "content-encoding"})
 
 
-def look_of(asked: FrozenRequest, slow: Async, view: AnswerView) -> FrozenRequest | None:
+def look_of(asked: FrozenRequest, slow: Async, view: AnswerView, shield: Shield = BARE) -> FrozenRequest | None:
     """The look at where the answer says that the work can be found; None where it may not go there."""
     told = next((target for place in slow.poll if isinstance(target := at(view, place), str) and target), None)
-    if told is None or any(segment in {".", ".."} for segment in told.partition("?")[0].split("/")):
+    told = None if told is None else shield.without_claimed(told)
+    if (
+        told is None
+        or shield.is_told_in(told)
+        or any(segment in {".", ".."} for segment in told.partition("?")[0].split("/"))
+    ):
         return None
     try:
         url = canonical_url(urljoin(asked.url, told))

@@ -280,7 +280,8 @@ class _Work:
         if cursor != completeness.next_cursor:  # a cut cursor leads nowhere
             self.cut_cursor = True
             cursor, continuation = None, {"kind": "none"}
-        return replace(completeness, next_cursor=cursor, continuation=continuation)
+        snapshot = None if completeness.snapshot is None else self._text(completeness.snapshot)
+        return replace(completeness, next_cursor=cursor, continuation=continuation, snapshot=snapshot)
 
     def ssh(self, answer: JsonObject, seen: SshOutcome) -> JsonObject:
         for stream, octets, seen_bytes in (

@@ -10,7 +10,8 @@ from broker.contract.reasons import Category, ScrubState
 from broker.contract.result import HttpAnswer, ScrubReport, Warn
 from broker.contract.wire import JsonValue
 from broker.core.collect.ending import Ending
-from broker.core.collect.page import tree_or_none
+from broker.core.collect.page import Page, tree_or_none
+from broker.core.continuation import Shield
 from broker.core.outcome import Scrubbed
 from broker.core.paging import rows_of
 from broker.core.policy.model import Operation
@@ -49,6 +50,15 @@ def clean_rows(scrubbed: Scrubbed, operation: Operation) -> tuple[JsonValue, ...
         return None
     xml = tree_or_none(answer.body) if answer.body is not None else None
     return rows_of(operation.completeness, {"json": answer.body_json, "xml": xml})
+
+
+def without_values(page: Page, shield: Shield) -> Page:
+    """The page with no id and no version that holds a part of the credential: as if there was none."""
+
+    def kept(text: str | None) -> str | None:
+        return None if text is None or shield.is_told_in(text) else text
+
+    return replace(page, ids=tuple(kept(one) for one in page.ids), snapshot=kept(page.snapshot))
 
 
 def merged(last: Scrubbed, gathered: Gathered, ending: Ending, warnings: Iterable[Warn]) -> Scrubbed:

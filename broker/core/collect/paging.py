@@ -13,6 +13,7 @@ from typing import TypeAlias
 from broker.contract.reasons import IncompleteCode
 from broker.contract.wire import JsonObject, JsonValue, digest, dump
 from broker.core.collect.page import Page, fits
+from broker.core.continuation import BARE, Shield
 from broker.core.policy.declarations import Pagination, PagingEnd, PagingKind
 from broker.core.policy.model import Operation
 from broker.core.policy.places import at, steps_of
@@ -60,12 +61,12 @@ class Position:
     last: str | None  # the one of this page; None for the first
 
 
-def next_of(operation: Operation, page: Page, position: Position) -> Next:
-    """What comes after a page."""
+def next_of(operation: Operation, page: Page, position: Position, *, shield: Shield = BARE) -> Next:
+    """What comes after a page, without what may not be said by us."""
     paging = operation.pagination
     if paging is None or paging.kind is PagingKind.NONE:
         return _only_page(operation, page)
-    found = _after(operation, paging, page, position)
+    found = _shielded(_after(operation, paging, page, position), shield)
     if isinstance(found, Step) and found.mark in position.used:
         if paging.end is PagingEnd.TOKEN_REPEATS and found.mark == position.last:
             return End()
@@ -130,6 +131,18 @@ def _after(operation: Operation, paging: Pagination, page: Page, position: Posit
             return _by_last_id(operation, paging, page, position)
         case _:
             return _by_token(paging, at(page.view, paging.token or ""), position)
+
+
+def _shielded(found: Next, shield: Shield) -> Next:
+    """Before anything is remembered of it: a step holds no value, and no mark is made of one."""
+    if not isinstance(found, Step):
+        return found
+    if found.url is not None:
+        url = shield.without_claimed(found.url)
+        found = Step(url=url, mark=mark_of(url))
+    if shield.is_told_in(found.url if found.url is not None else dump(found.args).decode()):
+        return Astray(message="What names the next page holds a part of the credential; it was not followed.")
+    return found
 
 
 def _by_link(page: Page, relation: str) -> Next:

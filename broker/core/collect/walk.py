@@ -14,6 +14,7 @@ from broker.core.collect.page import Page, fits
 from broker.core.collect.paging import Astray, Step, first_args, next_of
 from broker.core.collect.progress import Progress
 from broker.core.collect.request import Kept, is_by_url, page_of, url_mark
+from broker.core.continuation import BARE, Shield
 from broker.core.frozen import FrozenRequest, WalkBound
 from broker.core.outcome import Verdict
 from broker.core.policy.model import Operation, Policy
@@ -82,7 +83,16 @@ def begun(frozen: FrozenRequest, kept: Kept | None, *, now_ms: int) -> Walk:
     )
 
 
-def after(walk: Walk, verdict: Verdict, page: Page, *, is_clean: bool, elapsed_ms: int, policy: Policy) -> Move:
+def after(
+    walk: Walk,
+    verdict: Verdict,
+    page: Page,
+    *,
+    is_clean: bool,
+    elapsed_ms: int,
+    policy: Policy,
+    shield: Shield = BARE,
+) -> Move:
     """What follows from a page. `is_clean` tells that all its rows may be given out."""
     walk = replace(walk, ms=elapsed_ms)
     closed = _closed(walk, page)
@@ -96,7 +106,7 @@ def after(walk: Walk, verdict: Verdict, page: Page, *, is_clean: bool, elapsed_m
         return Over(walk=walk, cause=Withheld())
     passed = elapsed_ms - (walk.progress.ms - walk.before.ms)
     walk = replace(walk, progress=walk.progress.with_page(page, elapsed_ms=max(0, passed)))
-    found = next_of(walk.operation, page, walk.progress.position(walk.args))
+    found = next_of(walk.operation, page, walk.progress.position(walk.args), shield=shield)
     if isinstance(found, Step) and page.rows is None:
         found = Astray(message="The rows of a page could not be counted.", code=IncompleteCode.MORE_PAGES_AVAILABLE)
     if not isinstance(found, Step):
