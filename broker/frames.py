@@ -15,6 +15,8 @@ from broker.core.scrub import SecretSet
 from broker.core.scrub_stream import StreamScrubber
 from broker.core.ssh.answer import STREAMS, with_stream
 from broker.core.ssh.frozen import FrozenSsh, Get
+from broker.core.ssh.outcome import SshPhase
+from broker.core.ssh.streamed import with_output_scrubbed
 from broker.ports import FrameSink
 
 PIECE_BYTES = 65_536
@@ -32,10 +34,19 @@ class ScrubbedFrames:
         if clean:
             await self._sink(stream, clean)
 
-    async def finish(self) -> None:
-        """Hand on what was held back, once nothing more comes."""
+    @property
+    def hits(self) -> int:
+        return sum(scrubber.hits for scrubber in self._streams.values())
+
+    @property
+    def withheld(self) -> bool:
+        """Whether a stream was ended for what could not be cut out of it."""
+        return any(scrubber.withheld for scrubber in self._streams.values())
+
+    async def finish(self, *, is_whole: bool) -> None:
+        """Hand on what was held back, once nothing more comes; of streams that were cut not even that."""
         for stream, scrubber in self._streams.items():
-            rest = scrubber.finish()
+            rest = scrubber.finish(is_whole=is_whole)
             if rest:
                 await self._sink(stream, rest)
 
@@ -56,11 +67,11 @@ async def delivered(frozen: Frozen, scrubbed: Scrubbed, frames: Frames | None) -
         return await frames.finish(scrubbed)
     is_file = isinstance(frozen, FrozenSsh) and isinstance(frozen.action, Get)
     with suppress(Exception):  # whatever befell the listener, what was done is on record
-        await frames.finish()
+        await frames.finish(is_whole=scrubbed.phase is SshPhase.CLOSED)
         if is_file and scrubbed.ssh is not None:
             await frames.whole("stdout", _octets(scrubbed))
     if not is_file or scrubbed.ssh is None:
-        return scrubbed
+        return with_output_scrubbed(scrubbed, hits=frames.hits, withheld=frames.withheld)
     return replace(scrubbed, ssh=with_stream(scrubbed.ssh, "stdout", None))
 
 

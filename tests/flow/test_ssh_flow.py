@@ -257,6 +257,86 @@ async def test_a_listener_that_went_away_changes_nothing() -> None:
     assert "success" == envelope["category"]
 
 
+@pytest.mark.parametrize("request_id", [None, "r1"])
+async def test_the_end_of_a_stream_speaks_for_what_was_streamed(request_id: str | None) -> None:
+    flow = ssh_flow()
+    heard: list[bytes] = []
+
+    async def sink(stream: str, octets: bytes) -> None:
+        del stream
+        heard.append(octets)
+
+    async def talk() -> None:
+        frames = flow.executor.deliveries[-1].frames
+        assert frames is not None
+        await frames("stdout", b"line\n" * 100)
+
+    flow.executor.talk = talk
+    flow.executor.answers.append(ended(0, b"line\n", b"bad\n", stdout_bytes=500, streamed=True, marker=MarkerState.OFF))
+    envelope = await flow.perform(
+        replace(flow.received(operation("status", unit="x"), request_id=request_id), frames=sink)
+    )
+    ssh, completeness = envelope["ssh"], envelope["completeness"]
+    assert isinstance(ssh, dict)
+    assert isinstance(completeness, dict)
+
+    assert b"line\n" * 100 == b"".join(heard)
+    assert ("success", True, 504) == (envelope["category"], completeness["complete"], completeness["work"]["bytes"])
+    assert (500, False, "bad\n") == (ssh["stdout_bytes"], "stdout" in ssh, ssh["stderr"])
+
+
+@pytest.mark.parametrize(
+    ("status", "gist_of_end"), [(0, ("partial", "incomplete")), (3, ("command_failed", "exit_status"))]
+)
+async def test_a_stream_that_was_ended_for_what_is_in_it_is_never_whole(
+    status: int, gist_of_end: tuple[str, str]
+) -> None:
+    """The record keeps less than was streamed, and holds nothing of it."""
+    flow = ssh_flow()
+    flow.vault.put("deploy", "", *BOUND, secret=SshPasswordSecret(password=Secret("canary-pw")))
+    heard: list[bytes] = []
+
+    async def sink(stream: str, octets: bytes) -> None:
+        del stream
+        heard.append(octets)
+
+    async def talk() -> None:
+        frames = flow.executor.deliveries[-1].frames
+        assert frames is not None
+        await frames("stdout", b"a\n")
+        await frames("stdout", b"canary-pw and more\n")
+
+    flow.executor.talk = talk
+    flow.executor.answers.append(ended(status, b"a\n", stdout_bytes=21, streamed=True, marker=MarkerState.OFF))
+    envelope = await flow.perform(replace(flow.received(operation("status", unit="x")), frames=sink))
+
+    assert b"canary" not in b"".join(heard)
+    assert gist_of_end == gist(envelope)[:2]
+    completeness = envelope["completeness"]
+    assert completeness is None or (isinstance(completeness, dict) and completeness["complete"] is False)
+    assert "SCRUB_NOT_POSSIBLE" in str(envelope["warnings"])
+
+
+async def test_of_a_stream_that_broke_off_no_beginning_of_a_value_is_handed_on() -> None:
+    flow = ssh_flow()
+    heard: list[bytes] = []
+
+    async def sink(stream: str, octets: bytes) -> None:
+        del stream
+        heard.append(octets)
+
+    async def talk() -> None:
+        frames = flow.executor.deliveries[-1].frames
+        assert frames is not None
+        await frames("stdout", b"it is " + PASSWORD[:-3].encode())
+
+    flow.executor.talk = talk
+    flow.executor.answers.append(replace(hosts.LOST, marker=MarkerState.OFF))
+    await flow.perform(replace(flow.received(operation("status", unit="x")), frames=sink))
+
+    assert b"canary" not in b"".join(heard)
+
+
 async def test_frames_of_a_command_are_handed_on_while_it_runs() -> None:
     flow = ssh_flow()
     heard: list[bytes] = []

@@ -39,7 +39,8 @@ def exchange(link: Link, order: dict[str, Any]) -> dict[str, Any]:
         value = json.loads(told)
     except ValueError:
         value = None
-    return {"status": answer.status, "value": value, "text": told.decode("utf-8", "replace")}
+    octets_b64 = {"b64": base64.b64encode(told).decode()} if order.get("binary") else {}
+    return {"status": answer.status, "value": value, "text": told.decode("utf-8", "replace"), **octets_b64}
 
 
 class Agent:

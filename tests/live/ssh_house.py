@@ -123,6 +123,12 @@ def reconcile(agent: Agent, correlation_id: str) -> dict[str, Any]:
     return value
 
 
+def look_up_all(at: SshHouse) -> None:
+    """A human has everything in doubt looked up."""
+    for doubt in at.house.human.client.operations(state="in_doubt"):
+        at.house.human.client.reconcile(str(doubt["correlation_id"]))
+
+
 def settled(agent: Agent, correlation_id: str, *, limit_s: float = 20.0) -> dict[str, Any]:
     """Reconcile until it does not run any more."""
 

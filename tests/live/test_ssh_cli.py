@@ -1,5 +1,6 @@
 """`doorward ssh` as an agent types it: streams apart and to the byte, exit codes by contract, files of any size."""
 
+import base64
 import os
 import sys
 from collections.abc import Iterator
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.contract.frames import DATA, END, PREFIX_BYTES, unpack_prefix
+from broker.contract.wire import parse_object
 from tests.live.house import Agent
-from tests.live.ssh_house import SshHouse, open_ssh_house
+from tests.live.ssh_house import SshHouse, gist, look_up_all, open_ssh_house, run
 from tests.live.sshd import NORMAL, Lab, NotHere, open_lab
 
 pytestmark = pytest.mark.live
@@ -44,14 +47,19 @@ def agent(at: SshHouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
         yield made
 
 
-def test_streams_come_apart_and_the_exit_code_is_the_contracts(agent: Agent) -> None:
+def test_streams_come_apart_and_the_exit_code_is_the_contracts(at: SshHouse, agent: Agent) -> None:
     told = agent.run(DOORWARD, "ssh", "web-1", "--", BOTH)
 
     assert (17, "a\nb") == (told["code"], told["out"])
     assert told["err"].startswith("c\n")
     assert "command_failed (exit_status)" in told["err"]
     assert 26 == agent.run(DOORWARD, "ssh", "web-1", "--remote-exit", "--", BOTH)["code"], "it is in doubt by then"
+    assert 26 == agent.run(DOORWARD, "ssh", "web-1", "--remote-exit", "--", "true; exit 9")["code"], (
+        "it may be the same"
+    )
+    look_up_all(at)
     assert 9 == agent.run(DOORWARD, "ssh", "web-1", "--remote-exit", "--", "true; exit 9")["code"]
+    look_up_all(at)
 
 
 def test_words_are_words_and_an_operation_has_a_name(agent: Agent) -> None:
@@ -68,8 +76,43 @@ def test_words_are_words_and_an_operation_has_a_name(agent: Agent) -> None:
 def test_long_output_comes_whole_though_the_record_keeps_less(agent: Agent) -> None:
     told = agent.run(DOORWARD, "ssh", "web-1", "--", LONG)
 
-    assert 20_000 * 41 == len(told["out"])
-    assert (3, "OUTPUT_TRUNCATED" in told["err"]) == (told["code"], True)
+    assert (0, 20_000 * 41) == (told["code"], len(told["out"])), told["err"]
+    assert "OUTPUT_TRUNCATED" not in told["err"]
+
+
+def test_long_output_in_one_piece_is_cut_and_says_so(agent: Agent) -> None:
+    told = run(agent, command=LONG)
+
+    assert ("partial", "incomplete", "never", "applied") == gist(told)
+    assert 20_000 * 41 == told["ssh"]["stdout_bytes"] > len(told["ssh"]["stdout"])
+    assert ["OUTPUT_TRUNCATED"] == [reason["code"] for reason in told["completeness"]["incomplete_reasons"]]
+
+
+def test_the_end_of_a_stream_speaks_for_the_stream_and_its_record_hides_nothing(agent: Agent) -> None:
+    asked = {"host": "web-1", "command": LONG, "request_id": "long"}
+    frames = frames_of(base64.b64decode(agent.ask("POST", "/v1/ssh/stream", asked, binary=True)["b64"]))
+    kind, end = frames[-1]
+    assert kind == END
+    told = parse_object(end, max_bytes=len(end))
+    ssh, completeness = told["ssh"], told["completeness"]
+    assert isinstance(ssh, dict)
+    assert isinstance(completeness, dict)
+
+    assert ("success", True, False) == (told["category"], completeness["complete"], completeness["truncated"])
+    assert 20_000 * 41 == sum(len(payload) - 1 for kind, payload in frames if kind == DATA)
+    assert isinstance(completeness["work"], dict)
+    assert (20_000 * 41, 20_000 * 41) == (completeness["work"]["bytes"], ssh["stdout_bytes"])
+    assert ("stdout" in ssh, "stderr" in ssh) == (False, True), "a part of it is not shown as if it were all"
+    assert told == run(agent, command=LONG, request_id="long"), "whoever asks again is told the same"
+
+
+def frames_of(octets: bytes) -> list[tuple[bytes, bytes]]:
+    frames, at = [], 0
+    while at < len(octets):
+        kind, length = unpack_prefix(octets[at : at + PREFIX_BYTES])
+        at += PREFIX_BYTES + length
+        frames.append((kind, octets[at - length : at]))
+    return frames
 
 
 def test_input_is_handed_on_only_where_asked(agent: Agent) -> None:

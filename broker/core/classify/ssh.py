@@ -14,7 +14,7 @@ from broker.core.classify.ssh_found import judge_finding
 from broker.core.classify.ssh_output import assess_ssh
 from broker.core.classify.ssh_transport import judge_get, judge_put, judge_unended, judge_unstarted
 from broker.core.outcome import Classified, Verdict
-from broker.core.ssh.answer import ssh_answer
+from broker.core.ssh.answer import ssh_answer, with_stream
 from broker.core.ssh.frozen import Exec, FrozenSsh, Get, LookUp, Put
 from broker.core.ssh.outcome import SshOutcome
 
@@ -68,6 +68,8 @@ def _answer(case: SshCase, verdict: Verdict, step: str) -> JsonObject | None:
     finding = case.seen.finding
     is_own = finding is None or finding.spooled  # what a look-up prints is ours, and not the command's
     answer = ssh_answer(case.seen, with_streams=is_own and verdict.category is not Category.MALFORMED_RESPONSE)
+    for stream, is_kept in (("stdout", not case.is_cut_out), ("stderr", not case.is_cut_err)):
+        answer = answer if is_kept or not case.seen.streamed else with_stream(answer, stream, None)
     told: JsonObject = {} if finding is None else {"exit_status": finding.status, "marker": finding.found.value}
     return {**answer, **told, **({} if is_own else {"stdout_bytes": 0, "stderr_bytes": 0})}
 

@@ -37,6 +37,15 @@ class SshCase:
         return isinstance(action, Exec) and action.marker is not MarkerMode.OFF
 
     @property
+    def is_cut_out(self) -> bool:
+        """Whether more of stdout was seen than is kept."""
+        return self.seen.stdout_bytes > len(self.seen.stdout)
+
+    @property
+    def is_cut_err(self) -> bool:
+        return self.seen.stderr_bytes > len(self.seen.stderr)
+
+    @property
     def settle(self) -> Retry:
         """What may be done about a write of unknown effect."""
         action = self.frozen.action

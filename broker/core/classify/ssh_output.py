@@ -61,8 +61,7 @@ def _declared(case: SshCase) -> tuple[IncompleteReason, ...]:
 
 
 def _cut(case: SshCase) -> tuple[IncompleteReason, ...]:
-    seen = case.seen
-    if seen.stdout_bytes <= len(seen.stdout) and seen.stderr_bytes <= len(seen.stderr):
+    if case.seen.streamed or not (case.is_cut_out or case.is_cut_err):
         return ()
     return (_truncated(case, "The command wrote more than is kept of one stream."),)
 
@@ -144,6 +143,6 @@ def _assessed(case: SshCase, reasons: tuple[IncompleteReason, ...]) -> Completen
         complete=not reasons,
         truncated=any(reason.code is IncompleteCode.OUTPUT_TRUNCATED for reason in reasons),
         reasons=reasons,
-        bytes=len(seen.stdout) + len(seen.stderr),
+        bytes=seen.stdout_bytes + seen.stderr_bytes if seen.streamed else len(seen.stdout) + len(seen.stderr),
         seconds=seen.elapsed_ms / 1000,
     )

@@ -143,7 +143,8 @@ class SshOutcome:
     stderr: bytes = b""  # without the preamble
     stdout_bytes: int = 0  # seen, also what was not kept
     stderr_bytes: int = 0
-    output_complete: bool = False
+    output_complete: bool = False  # its end was seen, and all of it was kept or streamed
+    streamed: bool = False  # all of it was handed on while it came, however much of it was kept
     marker: MarkerState = MarkerState.OFF
     store: StoreSeen | None = None
     finding: Finding | None = None  # of a look-up

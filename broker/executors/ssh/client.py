@@ -7,7 +7,7 @@ while no command can have started. Judges nothing.
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from broker.core.gate import Permit
@@ -212,6 +212,7 @@ class SshExecutor:
             try:
                 seen = await self._run(link, action, permit, frozen, attempt, told, outlet)
                 await outlet.drain()
+                seen = _streamed(seen, has_delivered=outlet.has_delivered)
             except StoppedError as end:
                 seen = attempt.ended(end)
             finally:
@@ -317,6 +318,13 @@ def _known(host: SshHost, accepted: tuple[str, ...]) -> Known:
         return known_of(host.trust, address=host.address, port=host.port, accepted=accepted)
     except KnownHostsError as cause:
         raise StoppedError(SshFault.HOST_KEY_UNKNOWN, str(cause)) from None
+
+
+def _streamed(seen: SshOutcome, *, has_delivered: bool) -> SshOutcome:
+    """Output that was not all handed on is as whole as what was kept of it."""
+    if has_delivered and seen.output_complete:
+        return replace(seen, streamed=True)
+    return replace(seen, output_complete=seen.output_complete and not _was_cut(seen))
 
 
 def _was_cut(seen: SshOutcome) -> bool:

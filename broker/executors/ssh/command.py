@@ -72,7 +72,7 @@ async def run(
     finally:
         if not events.closed:
             channel.abort()
-    return _seen(connection, events, fault, attempt, late=late, by_us=by_us)
+    return _seen(connection, events, fault, attempt, late=late, by_us=by_us, is_streamed=outlet is not None)
 
 
 async def _open(connection: CheckedConnection, attempt: Attempt) -> CommandChannel:
@@ -163,13 +163,15 @@ def _seen(
     *,
     late: bool,
     by_us: bool,
+    is_streamed: bool,
 ) -> SshOutcome:
     clean = events.closed and not by_us and events.loss is None and not connection.is_dead
     if events.has_exited and not late and fault is not SshFault.OVERFLOW:
         fault = None
     elif fault is None:
         fault = SshFault.CHANNEL_LOST if clean else SshFault.CONNECTION_LOST
-    whole = fault is None and (events.at_eof or clean) and events.stdout.is_whole and events.stderr.is_whole
+    is_kept = events.stdout.is_whole and events.stderr.is_whole
+    whole = fault is None and (events.at_eof or clean) and (is_kept or is_streamed)
     if clean and fault is None:
         attempt.reach(SshPhase.CLOSED)
     return attempt.outcome(

@@ -40,6 +40,11 @@ class Outlet:
     def is_full(self) -> bool:
         return self._paused
 
+    @property
+    def has_delivered(self) -> bool:
+        """Whether all that was offered so far has been taken."""
+        return not self._deaf and not self._held_bytes
+
     def attach(self, source: Readable, resumed: Callable[[], None]) -> None:
         """Where the output comes from; `resumed` is told whenever it may flow again."""
         self._source = source

@@ -72,7 +72,7 @@ async def look_up(link: Link, action: LookUp, *, keep_bytes: int, attempt: Attem
     if seen.exit_status is None:
         return replace(seen, finding=Finding(found=Found.NO_ANSWER))
     finding = lookup.parse(seen.stdout, operation_id=action.operation_id, since=action.since)
-    told = replace(seen, finding=finding)
+    told = replace(seen, finding=finding, stdout=b"", stdout_bytes=0, output_complete=False)  # that was ours
     if finding.found is not Found.FINISHED or not action.detached:
         return told
     with contextlib.suppress(StoppedError):  # that it has ended is known whether or not its output can be had
