@@ -10,7 +10,6 @@ import stat
 from pathlib import Path
 
 from broker.client.places import Places
-from broker.contract.neutralise import visible
 
 SOCKET_PATH_BYTES = 107  # what the kernel takes, without the closing NUL
 
@@ -63,7 +62,8 @@ def _refuse_unspellable(directory: Path) -> None:
     try:
         str(directory).encode()
     except UnicodeEncodeError:
-        text = f"the path {visible(str(directory))} is not UTF-8; set DOORWARD_HOME to a directory whose path is"
+        shown = os.fsencode(directory).decode("utf-8", "replace")
+        text = f"the path {shown} is not UTF-8; set DOORWARD_HOME to a directory whose path is"
         raise StateError(text) from None
 
 
