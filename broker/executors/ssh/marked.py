@@ -116,5 +116,7 @@ async def _store(link: Link, attempt: Attempt, graces: Graces) -> StoreSeen | Ss
             return answer
         if answer is MarkerState.NO_STORE:
             return None
+        if seen.after_close:  # ours is the end that it came to, as where a home directory does not answer
+            raise StoppedError(seen.fault or SshFault.EXEC_TIMEOUT, "the probe of the marker store did not end")
     attempt.reach(seen.phase)
     return attempt.outcome(replace(seen, marker=MarkerState.MISSING))

@@ -288,6 +288,22 @@ async def test_collected_markers_are_those_of_settled_ids(bench: Bench, target: 
     assert await bench.executor.collect(ticket, (operation,)) is None
 
 
+async def test_a_probe_that_does_not_end_has_started_nothing(bench: Bench, lab: Lab, server: Sshd) -> None:
+    """Such as in a home directory on a server that has gone: the end that is seen is by our own TERM."""
+    account = lab.account("bash", mark="stuck")
+    store = account.home / ".doorward"
+    for folder in (store, store / "ops"):
+        folder.mkdir(mode=0o700)
+        os.chown(folder, account.uid, -1)
+    os.mkfifo(store / "store")
+    os.chown(store / "store", account.uid, -1)
+    at = host(server.port, account.name, known_hosts=lab.known_hosts(server))
+    seen = await bench.run(at, Exec(command=b"touch mine"), deadlines=replace(QUICK, exec_s=1.0))
+
+    assert (SshPhase.LOGGED_IN, SshFault.IDLE_TIMEOUT) == (seen.phase, seen.fault)
+    assert not (account.home / "mine").exists()
+
+
 async def test_a_lost_probe_has_started_nothing(bench: Bench) -> None:
     async with odd_server(odd.cut_unanswered) as server:
         seen = await bench.run(odd_host(server), Exec(command=b"touch mine"))
