@@ -24,20 +24,19 @@ from broker.core.collect.request import CollectAsk, Kept, within
 from broker.core.collect.walk import Move, On, Over, Plain, Walk, after, begun, stopped
 from broker.core.continuation import Shield
 from broker.core.events import EventName
-from broker.core.evidence import EvidenceRecord, asked_args
+from broker.core.evidence import EvidenceRecord, asked_args, kept_for_ms
 from broker.core.evidence_report import envelope_part, recorded_fields
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, reading, voided
 from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Deny, Operation
+from broker.core.policy.requirements import longest_need_s
 from broker.core.scrub import SecretSet, scrub
 from broker.frames import delivered
 from broker.polls import Attempted, Poller
 from broker.ports import Clock, EvidenceStore, Executor, LedgerSealed, Sessions, Vault, Walks
 from broker.steps import AT_ONCE_BYTES, Named, judged, shield_of
-
-EVIDENCE_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,14 @@ class Walker:
             return await self._walk(named, ask, frozen, permit, secrets, now)
         frames = named.frames(secrets)
         raw = await self._executor.execute(permit, named.delivery(frames))
-        scrubbed = await judged(frozen, raw, secrets, now_ms=self._clock.now_ms(), prior_doubt=bool(named.doubts))
+        scrubbed = await judged(
+            frozen,
+            raw,
+            secrets,
+            now_ms=self._clock.now_ms(),
+            prior_doubt=bool(named.doubts),
+            key_expired=named.key_expired,
+        )
         scrubbed = await delivered(frozen, scrubbed, frames)
         sent_bytes = channel.sent_body_bytes(raw)
         made = Attempted(scrubbed=scrubbed, raw=raw, remote=records.remote(scrubbed, sent_body_bytes=sent_bytes))
@@ -265,7 +271,7 @@ def _record(named: Named, ask: CollectAsk, walk: Walk, ending: Ending) -> Eviden
         count=progress.rows,
         total=completeness.total,
         collected_at_ms=progress.began_at_ms,
-        expires_at_ms=progress.began_at_ms + EVIDENCE_MS,
+        expires_at_ms=progress.began_at_ms + kept_for_ms(longest_need_s(named.policy, ask.operation)),
         complete=completeness.complete,
         reasons=tuple(one.to_json() for one in completeness.reasons),
         warnings=tuple(one.code for one in progress.warnings),

@@ -18,6 +18,7 @@ from broker.core.policy.declarations import Claim, EvidenceNeed, Visibility
 from broker.core.policy.model import Operation
 
 KEPT_MS = 86_400_000  # how long a collection may be leaned on at all; rules ask for less
+_USUAL_MS = 3_600_000  # so long one is kept where no rule asks for longer, for what it says of what is missing
 _NEVER_ONE_TARGET = frozenset(",*")  # an upstream may read several into it
 
 
@@ -55,6 +56,11 @@ class EvidenceRecord:
     @property
     def ids_digest(self) -> str:
         return digest("doorward/evidence/ids/v1", list(self.ids))
+
+
+def kept_for_ms(longest_need_s: int) -> int:
+    """How long a collection is kept on which rules lean for so long."""
+    return min(KEPT_MS, max(_USUAL_MS, longest_need_s * 1000))
 
 
 class Gap(StrEnum):

@@ -21,6 +21,12 @@ class Requirements:
     prechecks: tuple[tuple[Rule, Precheck], ...] = ()
 
 
+def longest_need_s(policy: Policy, operation: str) -> int:
+    """The longest that any rule leans on a collection of an operation of this name; 0 where none does."""
+    needs = [rule.evidence for rule in policy.rules if rule.evidence is not None]
+    return max((need.max_age_s for need in needs if need.operation == operation), default=0)
+
+
 def requirements(policy: Policy, caller: Caller, frozen: Frozen) -> Requirements:
     """What is wanted for this request. What can't be met on its channel is wanted all the same."""
     return wanted(policy, facts_of(caller.agent, frozen))
