@@ -7,6 +7,7 @@ answered. What the steps decide stands in broker/core.
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
+from broker import repeated
 from broker.contract.reasons import GateState, RemoteEffect, VaultState
 from broker.contract.result import GateReport
 from broker.core import records, refusals, reply
@@ -15,7 +16,7 @@ from broker.core.channels import Frozen
 from broker.core.classify.channel import event_of
 from broker.core.events import EventName
 from broker.core.evidence_report import leaned_on
-from broker.core.gate import Permit, Standing, recheck, voided
+from broker.core.gate import Permit, Standing, voided
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller
 from broker.core.ledger import Doubt, change_key, in_doubt, turn_key
@@ -45,7 +46,7 @@ from broker.ports import (
     SessionView,
     Vault,
 )
-from broker.proof import Moved, Proofs
+from broker.proof import Foreseen, Moved, Proofs
 from broker.steps import Named, Received, Recorded, Stop, Trail, Turns, remember, standing, unfit
 from broker.walk import Walker
 
@@ -165,9 +166,7 @@ class Pipeline:
     def unfit(self, frozen: Frozen) -> Refusal | None:
         return unfit(frozen, self._vault)
 
-    async def foreseen(
-        self, policy: Policy, caller: Caller, frozen: Frozen, decision: Allow | Ask
-    ) -> Allow | Ask | Refusal:
+    async def foreseen(self, policy: Policy, caller: Caller, frozen: Frozen, decision: Allow | Ask) -> Foreseen:
         return await self._proofs.foreseen(policy, caller, frozen, decision)
 
     async def _go_on(self, named: Named) -> Result | Unrecorded:
@@ -190,7 +189,7 @@ class Pipeline:
         if known is not None:
             return known
         doubts = await self._doubts(named.frozen)
-        if named.goes_past(doubts):
+        if named.goes_past(doubts, now_ms=self._clock.now_ms()):
             return replace(named, doubts=doubts)
         return self._stop(named, refusals.change_in_doubt(), doubt_id=doubts[0].correlation_id)
 
@@ -286,16 +285,11 @@ class Pipeline:
 
     # Step 7: look at everything once more. A grant is made under what the card showed, and not before.
     async def _send(self, named: Named, grant: Ask | None) -> Result | Unrecorded:
+        named = named.keyed(now_ms=self._clock.now_ms())
         unproven = await self._proofs.holds(named)
         if unproven is not None:
             return await self._end(self._stop(named, unproven))
-        ruling = recheck(
-            asked=named.asked,
-            now=self._now(named),
-            frozen=named.frozen,
-            correlation_id=named.received.correlation_id,
-            gate=named.gate,
-        )
+        ruling = named.rechecked(self._now(named))
         if isinstance(ruling, Refusal):
             return await self._end(self._stop(named, ruling))
         if grant is not None:
@@ -341,6 +335,7 @@ class Pipeline:
             self._sessions.count(named.session.id, denied=False, echoed=made.scrubbed.is_echo)
             named.trail.post(event_of(made.raw), made.remote)
             envelope = await self._walker.recorded(named, made, envelope)
+            repeated.tell_settled(named, envelope)
             receipt = await named.trail.append(EventName.ACTION_RESULT, reply.audit_fields(envelope))
         except AuditUnwritable:
             lost = reply.unrecorded(named.frame, named.gate, dispatched=True).to_json()
@@ -351,6 +346,7 @@ class Pipeline:
         if is_tracked:
             doubtful = in_doubt(frozen, envelope.category, envelope.remote_effect, envelope.retry)
             await self._ledger.finish(correlation_id, in_doubt=doubtful, envelope=result.envelope)
+            await repeated.settle(named, envelope, self._ledger)
         return result
 
     async def _end(self, ending: Stop | Recorded) -> Result | Unrecorded:

@@ -106,9 +106,7 @@ class Proofs:
         message = f"A human limited this request to what is proven: {begun} asks for that; this one was not sent."
         return replace(ended, message=message, next_command=f"doorward result {begun}")
 
-    async def foreseen(
-        self, policy: Policy, caller: Caller, frozen: Frozen, decision: Allow | Ask
-    ) -> Allow | Ask | Refusal:
+    async def foreseen(self, policy: Policy, caller: Caller, frozen: Frozen, decision: Allow | Ask) -> "Foreseen":
         """What step 5 would make of the decision now. Nothing is sent, kept or asked."""
         wanted, name = requirements(policy, caller, frozen), frozen.service.credential
         leaning = Leaning(
@@ -120,7 +118,8 @@ class Proofs:
             policy_digest=policy.digest,
             now_ms=self._clock.now_ms(),
         )
-        return gated(await self._proof(wanted, leaning), wanted, decision, service=frozen.service.name)
+        proof = await self._proof(wanted, leaning)
+        return Foreseen(ruling=gated(proof, wanted, decision, service=frozen.service.name), proof=proof)
 
     async def _weighed(self, named: Named) -> Proof:
         service = named.frozen.service
@@ -157,6 +156,14 @@ class Proofs:
                 fields = {**records.remote(scrubbed, sent_body_bytes=sent_body_bytes(raw)), "precheck": look.operation}
                 return Moved(refusal=changed(rule, precheck), event=event_of(raw), fields=fields)
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What would become of a request, and by which proof."""
+
+    ruling: Allow | Ask | Refusal
+    proof: Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

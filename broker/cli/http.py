@@ -310,6 +310,11 @@ def explanation(answer: "dict[str, JsonValue]") -> tuple[list[str], int]:
         f"gate: {answer.get('gate') or 'not reached'}; rules: {named}; "
         + ("a human would be asked now" if answer.get("card") else "no human would be asked"),
     ]
+    needs = answer.get("evidence")
+    for need in needs if isinstance(needs, list) else ():
+        if isinstance(need, dict):
+            out.append(f"evidence: {need.get('operation')} ({need.get('claim')}): {need.get('state')}")
+            out += [f"  collect it with: {need['command']}"] if need.get("command") else []
     refused = EXIT_CODES[_REFUSED.get(str(answer.get("code")), "policy_denied")]
     code = {"allow": 0, "ask": 0, "invalid": USAGE}.get(decision, refused)
     return [visible(line) for line in out], code

@@ -1,8 +1,9 @@
 """What is told of a recorded collection: to the agent in the envelope, and to the audit log, which holds no ids."""
 
-from broker.contract.wire import JsonObject
+from broker.contract.wire import JsonObject, JsonValue
+from broker.core.card_evidence import COMPLETE
 from broker.core.evidence import EvidenceRecord
-from broker.core.evidence_gate import NO_PROOF, Proof
+from broker.core.evidence_gate import NO_PROOF, Proof, collect_command
 from broker.core.moments import rfc3339
 
 
@@ -17,6 +18,23 @@ def envelope_part(record: EvidenceRecord) -> JsonObject:
         "collected_at": rfc3339(record.collected_at_ms),
         "expires_at": rfc3339(record.expires_at_ms),
     }
+
+
+def foreseen_part(proof: Proof, *, service: str) -> list[JsonValue]:
+    """Each need as an agent may know it: how it stands, and what would collect it. Names no record and no row."""
+    return [
+        {
+            "rule": one.rule_id,
+            "operation": f"{service}.{one.need.operation}",
+            "claim": one.need.claim.value,
+            "state": COMPLETE if one.gap is None else one.gap.value,
+            "max_age_s": one.need.max_age_s,
+            "targets": len(one.targets),
+            "unproven": len(one.unproven),
+            "command": None if one.is_met else collect_command(service, one),
+        }
+        for one in proof.judged
+    ]
 
 
 def leaned_on(proof: Proof) -> JsonObject:

@@ -10,6 +10,7 @@ from broker.contract.result import GateReport
 from broker.contract.wire import JsonObject
 from broker.core import refusals, reply
 from broker.core.asks import Asked, resolved
+from broker.core.evidence_report import foreseen_part
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, change_key
 from broker.core.policy.evaluate import evaluate
@@ -125,9 +126,10 @@ class PipelineEngine:
             return _told("deny", about, code="in_doubt", message=message)
         if not isinstance(decision, Deny):
             foreseen = await self._pipeline.foreseen(policy, caller, frozen, decision)
-            if isinstance(foreseen, Refusal):
-                return _told("deny", about, code=foreseen.code, message=foreseen.message)
-            decision = foreseen
+            about = {**about, "evidence": foreseen_part(foreseen.proof, service=frozen.service.name)}
+            if isinstance(foreseen.ruling, Refusal):
+                return _told("deny", about, code=foreseen.ruling.code, message=foreseen.ruling.message)
+            decision = foreseen.ruling
         about = {**about, "gate": described(decision)["decision"], "rules": list(decision.rules)}
         match decision:
             case Allow():
@@ -222,7 +224,7 @@ def _told(
         "rules": more.get("rules", []),
         "operation": more.get("operation"),
         "effect": more.get("effect"),
-        "evidence": [],
+        "evidence": more.get("evidence", []),
         "card": card,
         "trace": [],
         "message": message,

@@ -303,6 +303,29 @@ def test_explain_tells_the_decision_and_sends_nothing(cli: CommandLine, decision
     ] == out.splitlines()
 
 
+def test_explain_tells_how_each_need_stands_and_what_would_collect_it(cli: CommandLine) -> None:
+    need: dict[str, JsonValue] = {"operation": "cloud.accounts.list", "claim": "present"}
+    missing = {**need, "state": "stale", "command": "doorward collect cloud.accounts.list project=acme"}
+    told: dict[str, JsonValue] = {
+        "decision": "deny",
+        "gate": None,
+        "code": "stale",
+        "rules": [],
+        "operation": None,
+        "message": "No.",
+        "evidence": [{**need, "state": "complete", "command": None}, missing, "no need"],
+    }
+    with cli.agent_daemon() as daemon:
+        daemon.replies["POST /v1/explain"] = (200, told)
+        _, out, _ = cli.run("explain", "GET", "cloud", "/accounts")
+
+    assert [
+        "evidence: cloud.accounts.list (present): complete",
+        "evidence: cloud.accounts.list (present): stale",
+        "  collect it with: doorward collect cloud.accounts.list project=acme",
+    ] == out.splitlines()[3:]
+
+
 @pytest.mark.parametrize(
     ("why", "code"),
     [("locked", 30), ("quarantined", 30), ("frozen", 31), ("in_doubt", 26), ("no_rule", 20)],

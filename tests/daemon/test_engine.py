@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from typing_extensions import override
 
+from broker.contract.schemas import schema
+from broker.core.evidence import EvidenceRecord
 from broker.core.identity import Caller
 from broker.core.ledger import AttemptState
 from broker.core.policy.model import Policy
@@ -21,11 +24,12 @@ from broker.proof import Proofs
 from broker.server.runs import RunTable
 from broker.steps import Received
 from broker.walk import Walker
-from tests.fakes import market
+from tests.fakes import market, proofs
 from tests.fakes.attempts import OP, attempt, opened
 from tests.fakes.diagnostics_port import MemoryDiagnostics
 from tests.fakes.evidence_port import MemoryEvidence, MemoryFollowUps
 from tests.fakes.executor_port import ScriptedExecutor
+from tests.fakes.flow import as_json
 from tests.fakes.policy_port import HeldPolicy
 from tests.fakes.questions import DeskRoom
 from tests.fakes.sessions_port import MemorySessions
@@ -59,6 +63,7 @@ class Shop(DeskRoom):
         self.ledger = opened(directory / "ledger.db", self.clock)
         self.runs = RunTable(tasks=tasks, monotonic_s=self.clock.monotonic_s)
         self.caller = market.agent()
+        self.evidence = MemoryEvidence(clock=self.clock)
         sessions: Any = self.sessions
         pipeline = Pipeline(
             policies=self.policies,
@@ -75,11 +80,11 @@ class Shop(DeskRoom):
                 sessions=self.sessions,
                 vault=self.vault,
                 walks=MemoryWalks(),
-                evidence=MemoryEvidence(clock=self.clock),
+                evidence=self.evidence,
                 clock=self.clock,
             ),
             proofs=Proofs(
-                store=MemoryEvidence(clock=self.clock),
+                store=self.evidence,
                 follow_ups=MemoryFollowUps(),
                 vault=self.vault,
                 clock=self.clock,
@@ -285,6 +290,55 @@ async def test_explaining_says_what_would_happen_and_does_nothing(
     assert not shop.executor.permits
     assert not shop.audit.events
     assert not shop.desk.listing()
+
+
+def collection(shop: Shop, anchor_id: str) -> EvidenceRecord:
+    now_ms = shop.clock.now_ms()
+    return EvidenceRecord(
+        id="ev_canary",
+        anchor_id=anchor_id,
+        service="market",
+        operation="accounts.list",
+        args={"project": "acme"},
+        credential="market",
+        credential_version=1,
+        policy_digest=shop.policies.current().digest,
+        id_place="name",
+        ids=("ci-2", "row-canary"),
+        count=2,
+        total=2,
+        collected_at_ms=now_ms,
+        expires_at_ms=now_ms + 60_000,
+        complete=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("whose", "ask", "decision", "state", "unproven"),
+    [
+        ("nobody", proofs.DELETE, "ask", "none_recorded", 3),
+        ("another", proofs.DELETE, "ask", "none_recorded", 3),
+        ("mine", proofs.DELETE, "ask", "target_not_covered", 2),
+        ("nobody", proofs.CREATE, "deny", "none_recorded", 1),
+        ("mine", proofs.CREATE, "ask", "complete", 0),
+    ],
+)
+async def test_explaining_says_how_each_need_stands_and_names_no_record(
+    shop: Shop, whose: str, ask: HttpAsk, decision: str, state: str, unproven: int
+) -> None:
+    shop.policies.policy = proofs.policy()
+    if whose != "nobody":
+        shop.evidence.records.append(collection(shop, shop.caller.anchor.id if whose == "mine" else "another"))
+    told: Any = await shop.engine.explain(shop.caller, ask)
+
+    [need] = told["evidence"]
+    is_met = state == "complete"
+    assert (decision, state, unproven) == (told["decision"], need["state"], need["unproven"])
+    assert "market.accounts.list" == need["operation"]
+    assert (None if is_met else "doorward collect market.accounts.list project=acme") == need["command"]
+    assert "canary" not in str(told)
+    checked = jsonschema_rs.validator_for(schema("explanation"), offline=True)
+    assert [] == [fault.message for fault in checked.iter_errors(as_json(told))]
 
 
 async def test_explaining_knows_of_locks_and_doubts(shop: Shop) -> None:
