@@ -17,7 +17,7 @@ from tests.executors.ssh.conftest import Bench
 from tests.fakes import odd_ssh_server as odd
 from tests.fakes.odd_ssh_server import OddServer, odd_server
 from tests.fakes.ssh_calls import QUICK, bare, host, password_secret
-from tests.live.sshd import RSA_ONLY, Account, Lab, Sshd
+from tests.live.sshd import RSA_ONLY, Account, Lab, Sshd, is_root
 from tests.live.tcp_cuts import How, cutting
 
 pytestmark = pytest.mark.live
@@ -290,6 +290,7 @@ async def test_collected_markers_are_those_of_settled_ids(bench: Bench, target: 
 
 async def test_a_probe_that_does_not_end_has_started_nothing(bench: Bench, lab: Lab, server: Sshd) -> None:
     """Such as in a home directory on a server that has gone: the end that is seen is by our own TERM."""
+    assert is_root(), "no account to spoil can be made without root, so this is not tested here"
     account = lab.account("bash", mark="stuck")
     store = account.home / ".doorward"
     for folder in (store, store / "ops"):
