@@ -287,6 +287,10 @@ class Ledger(Protocol):
         """Say what became of it. Where the disk fails it is written before anything else is looked up or begun."""
         ...
 
+    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
+        """Close what is in doubt by what came of the very same request, sent again. False where it is closed."""
+        ...
+
     async def abandon(self, correlation_id: str) -> None:
         """Forget an attempt that was begun and came to nothing: its request id is free again."""
         ...

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 
 from broker.answer_frames import AnswerFrames
 from broker.contract.reasons import GateState
@@ -23,7 +24,7 @@ from broker.core.continuation import Shield
 from broker.core.events import AuditEvent, EventName, Receipt
 from broker.core.evidence_gate import NO_PROOF, Proof
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Standing
+from broker.core.gate import Ruling, Standing, recheck, under_key
 from broker.core.http_secrets import Claims
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, Doubt, attempt_of
@@ -31,7 +32,7 @@ from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.model import Allow, Ask, Decision, Policy
 from broker.core.policy.requirements import Requirements
 from broker.core.refusals import Refusal
-from broker.core.repeats import may_repeat, must_not_repeat
+from broker.core.repeats import goes_with_key, key_header_of, known_key, may_repeat, must_not_repeat, was_forgotten
 from broker.core.reply import Frame
 from broker.core.scrub import SecretSet, scrub
 from broker.core.ssh.contact import unreachable, unseen_key
@@ -60,17 +61,29 @@ from broker.ports import (
 AT_ONCE_BYTES = 16_384  # a longer answer can be made so that judging it keeps everybody waiting
 
 
-async def judged(frozen: Frozen, raw: Raw, secrets: SecretSet | None, *, now_ms: int, prior_doubt: bool) -> Scrubbed:
+async def judged(
+    frozen: Frozen,
+    raw: Raw,
+    secrets: SecretSet | None,
+    *,
+    now_ms: int,
+    prior_doubt: bool,
+    key_expired: bool = False,
+) -> Scrubbed:
     """What an answer means, without what may not leave."""
 
     def judge() -> Scrubbed:
-        return scrub(channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt), secrets)
+        told = channel.judged(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt, key_expired=key_expired)
+        return scrub(told, secrets)
 
     return judge() if channel.size_bytes(raw) <= AT_ONCE_BYTES else await asyncio.to_thread(judge)
 
 
 def unfit(frozen: Frozen, vault: Vault) -> Refusal | None:
     """A service whose credential is missing, or not bound to where the request goes, opens nothing."""
+    own = key_header_of(frozen)
+    if own is not None and isinstance(frozen, FrozenRequest) and any(header == own for header, _ in frozen.headers):
+        return refusals.reserved(own)
     name = frozen.service.credential
     if name is None:
         return None
@@ -217,6 +230,7 @@ class Named:
     host_key: HostKey | None = None  # of an SSH host, as it is before anybody logs in
     wanted: Requirements = field(default_factory=Requirements)
     proof: Proof = NO_PROOF
+    key: str | None = None  # of the broker's, under which the upstream knows the change
 
     @property
     def meets_a_stranger(self) -> bool:
@@ -234,10 +248,22 @@ class Named:
             return unseen_key(frozen, key.seen)
         return replace(self, host_key=key)
 
-    def goes_past(self, doubts: tuple[Doubt, ...]) -> bool:
+    def keyed(self, *, now_ms: int) -> "Named":
+        """With the key under which it goes out: the one that it went out under before, or a new one."""
+        if not goes_with_key(self.frozen):
+            return self
+        return replace(self, key=known_key(self.frozen, self.doubts, now_ms=now_ms) or f"dw-{token_hex(16)}")
+
+    @property
+    def key_expired(self) -> bool:
+        return was_forgotten(self.frozen, self.doubts, key=self.key)
+
+    def goes_past(self, doubts: tuple[Doubt, ...], *, now_ms: int) -> bool:
         """Whether what is in doubt keeps it from nothing: a human is shown it, or it is that very request once more."""
         asks = isinstance(self.decision, Ask) and self.decision.rule.in_doubt == "ask"
-        return not doubts or (asks and not must_not_repeat(self.frozen)) or may_repeat(self.frozen, doubts)
+        return (
+            not doubts or (asks and not must_not_repeat(self.frozen)) or may_repeat(self.frozen, doubts, now_ms=now_ms)
+        )
 
     def question(self, ask: Ask) -> Question:
         """What the desk is asked to put before a human."""
@@ -273,6 +299,17 @@ class Named:
             host_key=self.host_key,
         )
 
+    def rechecked(self, now: Standing) -> Ruling:
+        """The permit, unless anything changed since it was decided about."""
+        ruling = recheck(
+            asked=self.asked,
+            now=now,
+            frozen=self.frozen,
+            correlation_id=self.received.correlation_id,
+            gate=self.gate,
+        )
+        return ruling if self.key is None or isinstance(ruling, Refusal) else under_key(ruling, self.key)
+
     def attempt(self, *, now_ms: int) -> Attempt:
         """What the ledger is told of it."""
         received = self.received
@@ -284,6 +321,7 @@ class Named:
             session_id=self.session.id,
             now_ms=now_ms,
             since=None if self.host_key is None else self.host_key.store,
+            idempotency_key=self.key,
         )
 
     async def diagnosed(self, store: Diagnostics, scrubbed: Scrubbed) -> str | None:

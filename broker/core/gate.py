@@ -24,6 +24,7 @@ class Permit:
     credential_version: int | None
     vault_term: int
     gate: GateReport
+    idempotency_key: str | None = None  # travels with the request; the ledger has it
     seal: InitVar[Seal]
 
     def __post_init__(self, seal: Seal) -> None:
@@ -55,6 +56,11 @@ def recheck(*, asked: Standing, now: Standing, frozen: Frozen, correlation_id: s
     return _permit(frozen, correlation_id, now.credential_version, now.vault_term, gate)
 
 
+def under_key(permit: Permit, key: str) -> Permit:
+    """The same permit for the same request, which goes out with this key of the broker's."""
+    return _permit(permit.frozen, permit.correlation_id, permit.credential_version, permit.vault_term, permit.gate, key)
+
+
 def reading(permit: Permit, frozen: Frozen) -> Permit:
     """A permit for a read that belongs to what was permitted: of the same service, with the same credential.
 
@@ -66,7 +72,12 @@ def reading(permit: Permit, frozen: Frozen) -> Permit:
 
 
 def _permit(
-    frozen: Frozen, correlation_id: str, credential_version: int | None, vault_term: int, gate: GateReport
+    frozen: Frozen,
+    correlation_id: str,
+    credential_version: int | None,
+    vault_term: int,
+    gate: GateReport,
+    key: str | None = None,
 ) -> Permit:
     """The one place that sets the seal."""
     return Permit(
@@ -75,6 +86,7 @@ def _permit(
         credential_version=credential_version,
         vault_term=vault_term,
         gate=gate,
+        idempotency_key=key,
         seal=SEAL,
     )
 

@@ -44,6 +44,7 @@ class Attempt:
     agent: str
     session_id: str
     started_at_ms: int
+    idempotency_key: str | None = None  # of the broker's, where the upstream honours one
     state: AttemptState = AttemptState.RUNNING
     envelope: JsonObject | None = None
 
@@ -67,6 +68,7 @@ class Doubt:
     summary: str
     sent_at_ms: int
     request_digest: str = ""  # of what was sent
+    idempotency_key: str | None = None
 
 
 def attempt_of(
@@ -78,6 +80,7 @@ def attempt_of(
     session_id: str,
     now_ms: int,
     since: StoreSeen | None = None,
+    idempotency_key: str | None = None,
 ) -> Attempt:
     """The entry that is made before the first byte leaves. `since` is the store of markers that a host was known by."""
     return Attempt(
@@ -93,6 +96,7 @@ def attempt_of(
         agent=caller.agent,
         session_id=session_id,
         started_at_ms=now_ms,
+        idempotency_key=idempotency_key,
     )
 
 

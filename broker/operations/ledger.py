@@ -245,6 +245,11 @@ class LedgerStore:
 
         return await self._run(write)
 
+    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
+        """The same by an answer to that very request, sent again."""
+        async with self.settling:
+            return await self.settle(correlation_id, settlement)
+
     async def settlement(self, correlation_id: str) -> JsonObject | None:
         """What closed an attempt that was in doubt."""
 

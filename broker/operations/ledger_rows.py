@@ -44,6 +44,7 @@ def attempt_json(attempt: Attempt) -> JsonObject:
         "agent": attempt.agent,
         "session_id": attempt.session_id,
         "started_at_ms": attempt.started_at_ms,
+        "idempotency_key": attempt.idempotency_key,
     }
     canonical({key: value for key, value in told.items() if key != "args"})
     return told
@@ -58,6 +59,7 @@ def doubt_of(attempt: Attempt) -> Doubt:
         summary=attempt.summary,
         sent_at_ms=attempt.started_at_ms,
         request_digest=attempt.request_digest,
+        idempotency_key=attempt.idempotency_key,
     )
 
 
@@ -65,6 +67,7 @@ def attempt_of_row(keys: Keys, correlation_id: str, state: str, attempt: bytes, 
     """Raises LedgerError."""
     told = unsealed(keys, correlation_id, "attempt", attempt)
     answer = None if envelope is None else unsealed(keys, correlation_id, "envelope", envelope)
+    key = told.get("idempotency_key")  # entries of before have none
     return Attempt(
         correlation_id=correlation_id,
         anchor_id=str(told["anchor_id"]),
@@ -78,6 +81,7 @@ def attempt_of_row(keys: Keys, correlation_id: str, state: str, attempt: bytes, 
         agent=str(told["agent"]),
         session_id=str(told["session_id"]),
         started_at_ms=told["started_at_ms"] if isinstance(told["started_at_ms"], int) else 0,
+        idempotency_key=key if isinstance(key, str) else None,
         state=AttemptState(state),
         envelope=answer,
     )

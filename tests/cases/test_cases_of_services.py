@@ -1,7 +1,8 @@
 """What real services answer, and what it means, each through the loader with its operation declared as data.
 
 Every case stands in a file beside this one. `before` holds the pages of a list that came before the answer, and then
-all of them are collected; `earlier` tells that our own earlier attempt at the same change is in doubt. A case with
+all of them are collected; `earlier` tells that our own earlier attempt at the same change is in doubt,
+`forgotten` that it went out under a key which the upstream knows no more. A case with
 `missing` needs what the broker does not have, and says so; it is held to fail.
 """
 
@@ -94,7 +95,7 @@ def test_no_case_is_lost() -> None:
 def judged(case: dict[str, Any]) -> Found:
     frozen = frozen_of(case)
     raw = raw_of(case, frozen)
-    seen = classify(frozen, raw, now_ms=now_ms(case), prior_doubt="earlier" in case)
+    seen = classify(frozen, raw, now_ms=now_ms(case), prior_doubt="earlier" in case, key_expired="forgotten" in case)
     verdict, told = seen.verdict, seen.completeness
     return {
         "items": accounts(frozen, raw),

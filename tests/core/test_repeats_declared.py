@@ -6,13 +6,14 @@ from broker.contract.reasons import Effect
 from broker.core.frozen import FrozenRequest
 from broker.core.ledger import Doubt
 from broker.core.policy.declarations import Idempotency, IdempotencyKind
-from broker.core.repeats import may_repeat, repeats_safely
+from broker.core.repeats import known_key, may_repeat, repeats_safely, settled_by, was_forgotten
 from broker.core.resolve import HttpAsk, resolve
 from tests.fakes import market
 from tests.fakes.walked import policy_with
 
 NATURAL = Idempotency(kind=IdempotencyKind.NATURAL)
 BY_VERSION = Idempotency(kind=IdempotencyKind.PRECONDITION)
+KEY = Idempotency(kind=IdempotencyKind.KEY, header="idempotency-key", window_s=3600)
 IF_MATCH = (("if-match", '"v7"'),)
 
 
@@ -31,15 +32,16 @@ def put(
     return frozen
 
 
-def doubt_about(frozen: FrozenRequest) -> Doubt:
+def doubt_about(frozen: FrozenRequest, *, key: str | None = None, at_ms: int = 0) -> Doubt:
     return Doubt(
         correlation_id="op_1",
         session_id="s",
         agent="a",
         operation=frozen.operation,
         summary=frozen.summary,
-        sent_at_ms=0,
+        sent_at_ms=at_ms,
         request_digest=frozen.digest,
+        idempotency_key=key,
     )
 
 
@@ -86,6 +88,47 @@ def test_a_precondition_is_in_force_where_the_request_names_a_version(
 def test_only_the_very_same_request_is_a_repeat() -> None:
     frozen = put(NATURAL)
 
-    assert may_repeat(frozen, [doubt_about(frozen)])
-    assert not may_repeat(frozen, [doubt_about(frozen), doubt_about(put(NATURAL, guest="g2"))])
-    assert not may_repeat(put(Idempotency()), [doubt_about(put(Idempotency()))])
+    assert may_repeat(frozen, [doubt_about(frozen)], now_ms=1)
+    assert not may_repeat(frozen, [doubt_about(frozen), doubt_about(put(NATURAL, guest="g2"))], now_ms=1)
+    assert not may_repeat(put(Idempotency()), [doubt_about(put(Idempotency()))], now_ms=1)
+
+
+def test_a_key_is_used_again_while_the_upstream_knows_it_for_as_long_as_an_answer_may_take() -> None:
+    frozen = put(KEY)
+    doubts = [doubt_about(frozen, key="dw-1", at_ms=1000), doubt_about(frozen, key="dw-1", at_ms=2000)]
+    last_ms = 1000 + 3_600_000 - 60_000
+
+    assert repeats_safely(frozen)
+    assert "dw-1" == known_key(frozen, doubts, now_ms=last_ms - 1)
+    assert may_repeat(frozen, doubts, now_ms=last_ms - 1)
+    assert None is known_key(frozen, doubts, now_ms=last_ms)
+    assert not may_repeat(frozen, doubts, now_ms=last_ms)
+    assert not may_repeat(frozen, doubts, now_ms=999)  # the clock was set back: nobody can tell how old it is
+
+
+def test_two_keys_or_none_are_no_key_to_use_again() -> None:
+    frozen = put(KEY)
+    two = [doubt_about(frozen, key="dw-1"), doubt_about(frozen, key="dw-2")]
+
+    assert None is known_key(frozen, two, now_ms=1)
+    assert None is known_key(frozen, [doubt_about(frozen)], now_ms=1)
+    assert None is known_key(frozen, [], now_ms=1)
+    assert not may_repeat(frozen, two, now_ms=1)
+
+
+def test_a_request_under_another_key_than_before_may_be_a_second_one() -> None:
+    frozen = put(KEY)
+    before = [doubt_about(frozen, key="dw-1")]
+
+    assert was_forgotten(frozen, before, key="dw-2")
+    assert not was_forgotten(frozen, before, key="dw-1")
+    assert not was_forgotten(frozen, before, key=None)
+    assert not was_forgotten(put(KEY, guest="g2"), before, key="dw-2")
+
+
+def test_a_success_settles_what_went_out_under_the_same_key_and_nothing_else() -> None:
+    frozen = put(KEY)
+    same, other = doubt_about(frozen, key="dw-1"), doubt_about(frozen, key="dw-2")
+
+    assert (same,) == settled_by(frozen, [same, other, doubt_about(put(KEY, guest="g2"), key="dw-1")], key="dw-1")
+    assert () == settled_by(put(Idempotency()), [same], key=None)

@@ -44,7 +44,8 @@ _ORDER = re.compile(
     r"(?:policy\.decided "
     r"(?:approval\.requested approval\.decided )*"  # again after a human chose to collect
     r"(?:(?:dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) )*"
-    r"dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) (?:evidence\.recorded )?)?"
+    r"dispatch\.started (?:remote\.answered|deadline\.expired|transport\.failed) "
+    r"(?:evidence\.recorded )?(?:reconcile\.settled )*)?"
     r")?action\.result "
 )
 

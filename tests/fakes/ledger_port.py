@@ -38,6 +38,7 @@ class MemoryLedger:
                 summary=attempt.summary,
                 sent_at_ms=attempt.started_at_ms,
                 request_digest=attempt.request_digest,
+                idempotency_key=attempt.idempotency_key,
             )
             for attempt in self.attempts
             if attempt.state is AttemptState.IN_DOUBT
@@ -63,6 +64,14 @@ class MemoryLedger:
         self._fail()
         del self._attempts[correlation_id]
         await asyncio.sleep(0)
+
+    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
+        self._fail()
+        is_open = self._attempts[correlation_id].state is AttemptState.IN_DOUBT
+        self._put(correlation_id, AttemptState.SETTLED)
+        self._envelopes[correlation_id] = dump(settlement)
+        await asyncio.sleep(0)
+        return is_open
 
     def interrupt(self) -> None:
         """What a daemon finds at its start that died in the middle of everything."""

@@ -12,6 +12,7 @@ from tests.fakes.flow import Flow, gist
 from tests.fakes.walked import policy_with
 
 NATURAL = Idempotency(kind=IdempotencyKind.NATURAL)
+KEY = Idempotency(kind=IdempotencyKind.KEY, header="idempotency-key", window_s=3600)
 REFUSED = ("reconcile_required", "in_doubt", "reconcile_first", "unknown")
 SET = market.ask("seats.set", seat="s1", guest="g1")
 OTHER = market.ask("seats.set", seat="s1", guest="g2")
@@ -39,6 +40,68 @@ async def test_a_change_that_says_the_whole_state_may_be_sent_again_after_no_ans
     assert AttemptState.IN_DOUBT is flow.ledger.state(flow.last)
     assert gist(await flow.ask(SET))[:2] == ("success", "ok")
     assert 2 == len(flow.executor.permits)
+
+
+async def test_a_success_of_the_same_request_settles_the_first() -> None:
+    flow = flow_with(NATURAL)
+    doubt = await flow.doubt(SET)
+    await flow.ask(SET)
+    (settled,) = [event for event in flow.audit.trail(flow.last) if event.name == "reconcile.settled"]
+
+    assert doubt == settled.fields["of"]
+    assert AttemptState.SETTLED is flow.ledger.state(doubt)
+    assert gist(await flow.ask(OTHER))[:2] == ("success", "ok")
+
+
+async def test_a_refusal_of_the_same_request_says_nothing_of_the_first() -> None:
+    flow = flow_with(NATURAL)
+    doubt = await flow.doubt(SET)
+    flow.executor.answers.append(market.answered(403))
+    await flow.ask(SET)
+
+    assert AttemptState.IN_DOUBT is flow.ledger.state(doubt)
+
+
+async def test_a_key_is_made_once_kept_before_it_goes_out_and_used_again() -> None:
+    flow = flow_with(KEY)
+    doubt = await flow.doubt(SET)
+    (first,) = flow.ledger.attempts
+    assert gist(await flow.ask(SET))[:2] == ("success", "ok")
+    before, again = (permit.idempotency_key for permit in flow.executor.permits)
+
+    assert before is not None
+    assert first.idempotency_key == before == again
+    assert AttemptState.SETTLED is flow.ledger.state(doubt)
+    await flow.ask(SET)  # another one of the same, now that the first is known
+    assert before != flow.executor.permits[-1].idempotency_key
+
+
+async def test_a_key_that_the_upstream_no_longer_knows_lets_nothing_through() -> None:
+    flow = flow_with(KEY)
+    await flow.doubt(SET)
+    flow.clock.advance(seconds=3600)
+
+    assert REFUSED == gist(await flow.ask(SET))
+
+
+async def test_who_sends_it_again_after_the_key_is_forgotten_is_told_that_it_may_be_a_second_one() -> None:
+    flow = flow_with(KEY, approval=ApprovalRule.PER_CALL, in_doubt="ask")
+    doubt = await flow.doubt_after_yes(SET)
+    flow.clock.advance(seconds=3600)
+    envelope = await flow.ask_and_answer(SET)
+    before, again = (permit.idempotency_key for permit in flow.executor.permits)
+
+    assert before != again
+    assert ["IDEMPOTENCY_WINDOW_EXPIRED"] == [warning["code"] for warning in envelope["warnings"]]  # type: ignore[call-overload, index, union-attr]  # JSON
+    assert AttemptState.IN_DOUBT is flow.ledger.state(doubt)
+
+
+async def test_the_key_is_the_brokers_to_say() -> None:
+    flow = flow_with(KEY)
+    told = await flow.ask(replace(SET, headers=(("idempotency-key", "mine"),)))
+
+    assert ("invalid_request", "reserved_header") == gist(told)[:2]
+    assert [] == flow.executor.permits
 
 
 async def test_another_state_is_no_repeat() -> None:

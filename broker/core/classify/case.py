@@ -13,6 +13,7 @@ from broker.core.classify.reading import Reading
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import RawOutcome, Verdict
 from broker.core.policy.model import Operation, RateLimit
+from broker.core.predicate import holds
 from broker.core.repeats import repeats_safely
 
 PROVING_STATUSES = frozenset({201, 204})  # they say that the change is made, not that it is under way
@@ -28,6 +29,7 @@ class Case:
     view: JsonObject
     now_ms: int
     prior_doubt: bool
+    key_expired: bool = False
 
     @property
     def declared(self) -> Operation | None:
@@ -66,6 +68,16 @@ class Case:
     def unsettled(self) -> Retry:
         """The same where nothing answered it: what may be sent again as it is needs nobody first."""
         return Retry.BOUNDED if self.repeats_safely else self.settle
+
+    @property
+    def is_kept_error(self) -> bool:
+        """Whether an error would come again for the same key, or is none that the operation lets be sent again."""
+        rules = None if self.declared is None else self.declared.idempotency
+        if rules is None or rules.key_header is None:
+            return False
+        if rules.replay_ok_when is not None and holds(rules.replay_ok_when, self.view) is True:
+            return False
+        return rules.replays_errors or rules.replay_ok_when is not None
 
     @property
     def repeats_safely(self) -> bool:

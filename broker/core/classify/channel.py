@@ -24,10 +24,10 @@ _DEADLINES = frozenset(
 )
 
 
-def judged(frozen: Frozen, raw: Raw, *, now_ms: int, prior_doubt: bool) -> Classified:
+def judged(frozen: Frozen, raw: Raw, *, now_ms: int, prior_doubt: bool, key_expired: bool = False) -> Classified:
     """Judge one attempt. Raises TypeError for an outcome of another channel: an executor's own fault."""
     if isinstance(frozen, FrozenRequest) and isinstance(raw, RawOutcome):
-        return classify(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt)
+        return classify(frozen, raw, now_ms=now_ms, prior_doubt=prior_doubt, key_expired=key_expired)
     if isinstance(frozen, FrozenSsh) and isinstance(raw, SshOutcome):
         classified = classify_ssh(frozen, raw, prior_doubt=prior_doubt)
         return _without_file(classified, raw) if frozen.is_look_up else classified

@@ -4,6 +4,8 @@
 that HTTP does not know (RFC 9110, section 15) counts as a 5xx.
 """
 
+from dataclasses import replace
+
 from broker.contract.reasons import Category, RemoteEffect, Retry
 from broker.core.classify.case import Case, after, conflicting, outcome_unknown, refused
 from broker.core.classify.declared import rate_limited
@@ -85,7 +87,8 @@ def _server_error(case: Case) -> Verdict:
             f"The upstream failed with status {case.status}, which does not tell whether the change was made. "
             "It may have been."
         )
-        return outcome_unknown(case, "server_error", message)
+        unknown = outcome_unknown(case, "server_error", message)
+        return replace(unknown, retry=case.settle) if case.is_kept_error else unknown
     told = retry_after(case.view, now_ms=case.now_ms)
     retry, wait_s = (Retry.BOUNDED, None) if told is None else after(case, told)
     return Verdict(

@@ -46,8 +46,13 @@ _STEPS: tuple[Step, ...] = (
 _DEADLINES = frozenset({Fault.CONNECT_TIMEOUT, Fault.WRITE_TIMEOUT, Fault.FIRST_BYTE_TIMEOUT, Fault.TOTAL_TIMEOUT})
 
 
-def classify(frozen: FrozenRequest, raw: RawOutcome, *, now_ms: int, prior_doubt: bool = False) -> Classified:
-    """Judge one attempt. `prior_doubt` tells that an earlier attempt at the same change is in doubt."""
+def classify(
+    frozen: FrozenRequest, raw: RawOutcome, *, now_ms: int, prior_doubt: bool = False, key_expired: bool = False
+) -> Classified:
+    """Judge one attempt.
+
+    `prior_doubt` tells that an earlier attempt at the same change is in doubt, `key_expired` that its key is forgotten.
+    """
     reading = as_declared(read_body(raw, method=frozen.method), raw, frozen.declared)
     case = Case(
         frozen=frozen,
@@ -58,6 +63,7 @@ def classify(frozen: FrozenRequest, raw: RawOutcome, *, now_ms: int, prior_doubt
         ),
         now_ms=now_ms,
         prior_doubt=prior_doubt,
+        key_expired=key_expired,
     )
     verdict, step = _judge(case)
     verdict = judge_batch(case, verdict)

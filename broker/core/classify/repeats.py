@@ -4,8 +4,11 @@ An upstream that says that it works on the same request, or knows its key for an
 of what is not there is done where the operation declares so, and where the upstream hides nothing behind that status.
 """
 
+from dataclasses import replace
+
 from broker.contract.reasons import Category, RemoteEffect, Retry
-from broker.core.classify.case import Case, conflicting
+from broker.core.classify.case import Case, after, conflicting
+from broker.core.classify.delays import wait_told
 from broker.core.outcome import Verdict
 from broker.core.policy.declarations import Idempotency
 from broker.core.predicate import Predicate, holds
@@ -20,11 +23,20 @@ def judge_repeat(case: Case) -> Verdict | None:
     rules = case.declared.idempotency
     if _fits(case, rules.in_progress_when):
         message = "The upstream says that the same request is done or under way. The change may have been made."
-        return conflicting(case, message)
+        return _in_progress(case, message)
     if _fits(case, rules.mismatch_when):
         message = "The upstream knows the key of this request for another one. That one may have been made."
         return conflicting(case, message)
     return _absent(case) if _is_absent(case, rules) else None
+
+
+def _in_progress(case: Case, message: str) -> Verdict:
+    """With a key the same request may be sent again once the first has ended, and gets what that one got."""
+    told = conflicting(case, message)
+    if not case.repeats_safely or case.declared is None or case.declared.idempotency.key_header is None:
+        return told
+    retry, wait_s = after(case, wait_told(case.view, case.rate_limit, now_ms=case.now_ms).seconds)
+    return replace(told, retry=retry, retry_after_s=wait_s)
 
 
 def _absent(case: Case) -> Verdict:

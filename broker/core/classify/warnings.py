@@ -22,6 +22,10 @@ _DECLARED = {
     WarningCode.PARTIAL_FIELD_SET: "Some fields of the answer are missing, and are not known to be empty.",
     WarningCode.PARAMETER_IGNORED: "The upstream ignores a parameter of the request.",
     WarningCode.DEFAULT_SCOPE_APPLIED: "The upstream leaves out a part unless it is asked for.",
+    WarningCode.IDEMPOTENT_REPLAY: "This is the answer to the first request under the same key, and no second change.",
+    WarningCode.IDEMPOTENCY_WINDOW_EXPIRED: (
+        "An earlier attempt went out under a key that is forgotten by now: the change may have been made twice."
+    ),
     WarningCode.PROVIDER_NOTICE: "The upstream sends a notice with its answer.",
 }
 _DECLARED_ELSE = "The operation declares this of such answers."
@@ -50,6 +54,10 @@ def _declared(case: Case, verdict: Verdict, rule: AnswerRule | None, *, is_list:
     for warning in declared.warnings:
         if holds(warning.when, case.view) is True:
             yield warning.code
+    if declared.idempotency.replay_marker is not None and holds(declared.idempotency.replay_marker, case.view) is True:
+        yield WarningCode.IDEMPOTENT_REPLAY
+    if case.key_expired:
+        yield WarningCode.IDEMPOTENCY_WINDOW_EXPIRED
     if case.status == 404 and case.status in declared.auth.masked_statuses:
         yield WarningCode.NOT_FOUND_MAY_BE_HIDDEN
     if verdict.category not in {Category.SUCCESS, Category.PARTIAL}:

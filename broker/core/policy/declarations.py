@@ -192,6 +192,11 @@ class Idempotency:
     absent_is_success: bool = False  # a deletion of what is not there
 
     @property
+    def key_header(self) -> str | None:
+        """Where a key of the broker's travels; None where there is none."""
+        return self.header if self.kind is IdempotencyKind.KEY else None
+
+    @property
     def may_be_safe(self) -> bool:
         """Whether there are requests that may be sent again while it is unknown what came of them."""
         return self.kind is not IdempotencyKind.NONE and not self.replay_forbidden

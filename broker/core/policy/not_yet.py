@@ -12,6 +12,5 @@ KEYS: dict[frozenset[str], frozenset[str]] = {
     RECONCILE: frozenset({"decides"}),
 }
 WORDS: dict[str, frozenset[str]] = {  # by key, values of it
-    "idempotency.kind": frozenset({"key"}),
     "redirect.follow": frozenset({"same_host_get_only"}),
 }

@@ -235,9 +235,7 @@ def _idempotency(table: Table) -> Idempotency:
     kind = IdempotencyKind(table.word("kind", tuple(IdempotencyKind), "idempotency.kind"))
     header = table.optional_text("header", pattern=_HEADER, expected="a lower-case header name")
     param = table.optional_text("param", pattern=_ARGUMENT, expected="an argument")
-    if kind is IdempotencyKind.KEY and (header is None) == (param is None):
-        table.fault(None, "a key travels in one place", "header, or param")
-    _refuse_keyless(table, kind)
+    _check_key(table, kind)
     return Idempotency(
         kind=kind,
         header=header,
@@ -253,8 +251,15 @@ def _idempotency(table: Table) -> Idempotency:
     )
 
 
-def _refuse_keyless(table: Table, kind: IdempotencyKind) -> None:
+def _check_key(table: Table, kind: IdempotencyKind) -> None:
     """What says something of a key, or of a version, means nothing where there is none."""
+    if kind is IdempotencyKind.KEY:
+        if "param" in table:
+            table.fault("param", "a key in an argument is not supported by this version", "header")
+        elif "header" not in table:
+            table.fault("header", "missing", "the header that takes the key")
+        if "window_s" not in table:
+            table.fault("window_s", "missing", "how long the upstream knows a key")
     if kind is not IdempotencyKind.KEY:
         for key in ("window_s", "replays_errors", "replay_ok_when", "replay_marker"):
             if key in table:

@@ -78,7 +78,7 @@ class HttpsExecutor:
             attempt.secret = self._secret(permit)
             async with self._pools.lease(key) as session, total, watch:
                 attempt.watch_by(watch)
-                await self._exchange(session, frozen, attempt, answer)
+                await self._exchange(session, permit, frozen, attempt, answer)
         except TimeoutError as cause:
             if total.expired():
                 return attempt.outcome(Fault.TOTAL_TIMEOUT)
@@ -96,9 +96,15 @@ class HttpsExecutor:
         self._system_lookup.close()
 
     async def _exchange(
-        self, session: aiohttp.ClientSession, frozen: FrozenRequest, attempt: Attempt, answer: AnswerSink | None
+        self,
+        session: aiohttp.ClientSession,
+        permit: Permit,
+        frozen: FrozenRequest,
+        attempt: Attempt,
+        answer: AnswerSink | None,
     ) -> None:
         headers = self._headers(frozen)
+        _put_key(headers, permit, frozen)
         attempt.reach(Phase.CONNECTING)
         response = await session.request(
             frozen.method,
@@ -170,6 +176,17 @@ def _url(frozen: FrozenRequest) -> URL:
     if read != shown or url.scheme not in {"https", "http"} or url.raw_user or url.raw_password or url.raw_fragment:
         raise ExecutorError("the frozen request's URL and its parts differ")
     return url
+
+
+def _put_key(headers: CIMultiDict[str], permit: Permit, frozen: FrozenRequest) -> None:
+    """The broker's own key. Where one is declared nothing is sent without it."""
+    name = None if frozen.declared is None else frozen.declared.idempotency.key_header
+    if name is None or not frozen.is_write:
+        return
+    if permit.idempotency_key is None:
+        raise ExecutorError("the permit names no key for a request that goes with one")
+    headers.popall(name, None)
+    headers[name] = permit.idempotency_key
 
 
 def _part(session: aiohttp.ClientSession, response: ClientResponse, attempt: Attempt, *, is_clean: bool) -> None:

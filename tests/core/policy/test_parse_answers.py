@@ -170,7 +170,7 @@ OK = 'category = "confirmed_failure"'
         ("completeness = { over_ask = 1 }", "completeness.over_ask: not supported by this version"),
         ('completeness = { complete_when = "status==`403`" }', "completeness.examples: missing for complete_when"),
         ('completeness = { total = "n" }', "completeness.total: malformed, expected a dotted place"),
-        ('idempotency = { kind = "key" }', 'idempotency.kind: "key" is not supported by this version'),
+        ('idempotency = { kind = "key" }', 'idempotency.header: missing'),
         ("limits = { max_bytes = 0 }", "limits.max_bytes: out of range"),
         ("limits = { deadlines = { total_s = 0 } }", "limits.deadlines.total_s: out of range"),
     ],
