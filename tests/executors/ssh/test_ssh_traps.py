@@ -193,6 +193,20 @@ async def test_a_first_contact_shows_the_key_and_tries_no_login(bench: Bench, la
     assert (None, 0, seen) == (accepted.fault, accepted.exit_status, accepted.host_key)
 
 
+async def test_another_key_than_the_one_that_was_shown_sees_no_login(bench: Bench) -> None:
+    """The yes is for the key on the card: who answers there afterwards has to hold that one."""
+    async with odd_server(odd.status(0)) as shown:
+        seen = await bench.executor.look_at_host(host(shown.port, "u", mode=HostKeyMode.ACCEPT_NEW))
+    assert isinstance(seen, HostKeySeen)
+    async with odd_server(odd.status(0)) as other:
+        target = host(other.port, "u", mode=HostKeyMode.ACCEPT_NEW)
+        with bench.trust.provisionally(target, seen):
+            ended = await bench.run(target, bare("true"))
+
+        assert (SshPhase.HOST_KEY, SshFault.HOST_KEY_CHANGED) == (ended.phase, ended.fault)
+        assert ([], []) == (other.offered, other.commands)
+
+
 async def test_a_server_with_another_kind_of_key_has_a_changed_key(bench: Bench, lab: Lab, account: Account) -> None:
     server = lab.start(RSA_ONLY)
     known = f"[127.0.0.1]:{server.port} {lab.public(lab.host_key('ed25519'))}\n"
