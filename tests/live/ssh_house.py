@@ -16,7 +16,7 @@ version = 1
 [[rules]]
 id = "look"
 services = ["web"]
-operations = ["uptime", "get"]
+operations = ["uptime", "get", "job"]
 approval = "none"
 
 [[rules]]
@@ -75,6 +75,11 @@ effect = "read"
 command = ["touch", "{{name}}"]
 effect = "write"
 change_key = ["name"]
+
+[services.web.operations.job]
+command = ["sh", "{{script}}"]
+effect = "exec"
+detach = true
 """
 
 
