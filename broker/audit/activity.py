@@ -26,7 +26,9 @@ _ALONE = frozenset(
         EventName.FLOOD_SUMMARY.value,
     }
 )
-_ALONE_NOUNS = frozenset({"vault", "credential", "policy", "approver", "hostkey", "control", "audit", "daemon"})
+_ALONE_NOUNS = frozenset(
+    {"vault", "credential", "policy", "approver", "hostkey", "markers", "control", "audit", "daemon"}
+)
 
 
 def _heads(name: str) -> bool:
