@@ -35,9 +35,14 @@ async def sftp_server(
     drops_rename: bool = False,
     renames: bool = True,
     corrupts: bool = False,
+    gap_at: int | None = None,
+    babbles: bool = False,
     serves: int | None = None,
 ) -> AsyncIterator[tuple[int, str]]:
-    """Its port, and a line of known_hosts. drops_rename: the connection is cut where a rename is to be answered."""
+    """Its port, and a line of known_hosts. drops_rename: the connection is cut where a rename is to be answered.
+
+    gap_at: no byte is read from there, though there are some behind it. babbles: more comes than was asked for.
+    """
 
     class Served(asyncssh.SFTPServer):
         def __init__(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
@@ -47,6 +52,13 @@ async def sftp_server(
         @override
         def write(self, file_obj: object, offset: int, data: bytes) -> Any:
             return super().write(file_obj, offset, b"?" + data[1:] if corrupts else data)
+
+        @override
+        def read(self, file_obj: object, offset: int, size: int) -> Any:
+            if gap_at is not None and offset <= gap_at < offset + size:
+                return super().read(file_obj, offset, gap_at - offset)
+            content: Any = super().read(file_obj, offset, size)
+            return content + b"more" if babbles else content
 
         @override
         async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:

@@ -242,8 +242,35 @@ async def _opened(sftp: asyncssh.SFTPClient, path: str, flags: int) -> asyncssh.
 
 
 async def _piece(far: Far, file: asyncssh.SFTPClientFile, size: int, at: int) -> bytes:
-    piece: Any = await far.ask(file.read(size, at))  # the stubs know of text alone
-    return bytes(piece)
+    """What stands there without a gap."""
+    return await far.ask(_read(file, size, at))
+
+
+async def _read(file: asyncssh.SFTPClientFile, size: int, at: int) -> bytes:
+    """Block by block, for the library fills a gap with zeros."""
+    spans = [(start, min(BLOCK_BYTES, at + size - start)) for start in range(at, at + size, BLOCK_BYTES)]
+    blocks = await asyncio.gather(*(_block(file, *span) for span in spans), return_exceptions=True)
+    piece = b""
+    for block, (_, wanted) in zip(blocks, spans, strict=True):
+        if isinstance(block, BaseException):
+            raise block
+        piece += block
+        if len(block) < wanted:
+            break
+    return piece
+
+
+async def _block(file: asyncssh.SFTPClientFile, start: int, size: int) -> bytes:
+    """As much as there is. Raises StoppedError where more comes than was asked for."""
+    block = b""
+    while len(block) < size:
+        answer: Any = await file.read(size - len(block), start + len(block))  # the stubs know of text alone
+        if not answer:
+            break
+        block += bytes(answer)
+    if len(block) > size:
+        raise StoppedError(SshFault.REMOTE_FILE, "the host sent more of the file than was asked for")
+    return block
 
 
 def _is_file(shown: asyncssh.SFTPAttrs) -> bool:

@@ -206,6 +206,27 @@ async def test_a_get_reads_the_whole_file(bench: Bench, target: SshHost, old: Pa
     assert (hashlib.sha256(NEW).hexdigest(), len(NEW)) == (transfer_of(seen).sha256, transfer_of(seen).size)
 
 
+@pytest.mark.parametrize("gap_at", [0, 70_000, 300_000])
+async def test_a_file_with_a_gap_is_not_whole(bench: Bench, tmp_path: Path, gap_at: int) -> None:
+    """As where it is cut and written anew while it is read: what stands behind the gap is no continuation."""
+    content = random.Random(7).randbytes(400_000)  # noqa: S311 - any bytes
+    (tmp_path / "file").write_bytes(content)
+    async with sftp_server(tmp_path, gap_at=gap_at) as (port, keys):
+        seen = await bench.run(host(port, "u", known_hosts=keys), Get(path="file"), output_bytes=1_000_000)
+
+    assert (SshFault.REMOTE_FILE, content[:gap_at]) == (seen.fault, seen.stdout)
+    assert seen.transfer is not None
+    assert (False, None) == (seen.transfer.complete, seen.transfer.sha256)
+
+
+async def test_more_than_was_asked_for_is_no_file(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 100_000)
+    async with sftp_server(tmp_path, babbles=True) as (port, keys):
+        seen = await bench.run(host(port, "u", known_hosts=keys), Get(path="file"))
+
+    assert (SshFault.REMOTE_FILE, b"", False) == (seen.fault, seen.stdout, seen.output_complete)
+
+
 async def test_a_get_stops_at_its_cap_and_says_how_much_there_is(bench: Bench, target: SshHost, old: Path) -> None:
     old.write_bytes(NEW)
     seen = await bench.run(target, Get(path=str(old)), output_bytes=len(NEW) - 1)
