@@ -164,7 +164,7 @@ def judge_get(case: SshCase) -> Verdict:
 
 def _kept(fault: SshFault | None, ending: str) -> Verdict:
     if fault is SshFault.REMOTE_FILE:
-        message = f"The host refused the file: it is missing, not allowed, or there is no room. {ending}"
+        message = f"No such transfer: the file is missing, no plain file, not allowed, or there is no room. {ending}"
         return refused(Category.CONFIRMED_FAILURE, "client_error", message)
     if fault is SshFault.INTERNAL:
         message = f"The broker failed during the transfer. {ending} A human has to look at its log."
