@@ -3,7 +3,8 @@
 A declared operation is a change of its own on each host and user. Of an ad hoc command that is nothing but words the
 program is, by its path or its name, behind settings of the environment and what only runs another program. A command
 with shell syntax, or one that hands its words to a shell or another interpreter, may change anything: it meets every
-doubt of its host and user, and while it is in doubt itself, nothing is changed there.
+doubt of its host and user, and while it is in doubt itself, nothing is changed there. Of a file its last name is, for
+which directory a path leads to only the host knows: it may begin at home, or go by a link.
 """
 
 import re
@@ -87,7 +88,7 @@ def subject_of(frozen: FrozenSsh) -> dict[str, JsonValue] | None:
             program = program_of(split(command) or () if argv is None else argv)
             return {"program": program} if program else None
         case Put(path=path) | Get(path=path):
-            return {"file": path}
+            return {"file": path.rpartition("/")[2]}
         case LookUp(operation_id=operation_id):
             return {"of": operation_id}
 

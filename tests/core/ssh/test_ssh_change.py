@@ -29,7 +29,8 @@ OPEN = (
 def test_a_change_is_of_what_makes_it() -> None:
     assert {"program": "touch"} == subject_of(TOUCH)
     assert {"operation": "restart"} == subject_of(frozen(operation("restart", unit="x")))
-    assert {"file": "/a"} == subject_of(frozen(put("/a"))) == subject_of(frozen(get("/a")))
+    assert {"file": "a"} == subject_of(frozen(put("/a"))) == subject_of(frozen(get("/a")))
+    assert {"file": "a"} == subject_of(frozen(put("b/a"))) == subject_of(frozen(put("/home/deploy/b/a")))
     assert {"of": "op_1"} == subject_of(replace(TOUCH, action=LookUp(operation_id="op_1", since=None)))
 
 
