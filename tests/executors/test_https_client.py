@@ -11,8 +11,9 @@ import pytest
 
 from broker.contract.reasons import Effect
 from broker.core.credential import BasicSecret, BearerSecret, CredentialSecret, HeaderSecret
+from broker.core.gate import under_key
 from broker.core.outcome import Fault, Phase
-from broker.core.policy.declarations import CallLimits
+from broker.core.policy.declarations import CallLimits, Idempotency, IdempotencyKind
 from broker.core.secret import Secret
 from broker.executors.https import ExecutorError, HttpsExecutor, assert_fast_parser
 from broker.executors.https import client as client_module
@@ -345,3 +346,15 @@ def test_the_fast_parser_is_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_effects_play_no_part_here() -> None:
     assert Effect.WRITE is loopback(1).frozen.effect
+
+
+async def test_a_key_of_the_brokers_goes_with_the_request_and_without_it_nothing_goes(executor: HttpsExecutor) -> None:
+    rules = Idempotency(kind=IdempotencyKind.KEY, header="idempotency-key", window_s=60)
+    declared = replace(operation(method="POST", effect=Effect.WRITE), idempotency=rules)
+    async with Upstream() as server:
+        request = replace(http(loopback(server.port, body=b"x")), method="POST", declared=declared, effect=Effect.WRITE)
+        bare = await executor.execute(permit(request))
+        await executor.execute(under_key(permit(request), "dw-1"))
+
+    assert Fault.INTERNAL is bare.fault
+    assert ["dw-1"] == [seen.headers["idempotency-key"] for seen in server.requests]

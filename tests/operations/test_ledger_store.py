@@ -480,3 +480,15 @@ def test_a_file_that_is_not_ours_alone_is_refused(path: Path, clock: SetClock, s
     with pytest.raises(LedgerError):
         opened(path, clock)
     assert not real.exists() or spoil == "hard link"
+
+
+async def test_a_key_is_kept_with_its_attempt_and_told_with_the_doubt(store: LedgerStore) -> None:
+    await store.begin(attempt(idempotency_key="dw-1"))
+    await store.finish(OP, in_doubt=True, envelope=ENVELOPE)
+    (doubt,) = await store.doubts(CHANGE)
+
+    assert ("dw-1", attempt().request_digest) == (doubt.idempotency_key, doubt.request_digest)
+    assert await store.settle_by_repeat(OP, ENVELOPE)
+    assert () == await store.doubts(CHANGE)
+    assert not await store.settle_by_repeat(OP, ENVELOPE)
+    assert ENVELOPE == await store.settlement(OP)
