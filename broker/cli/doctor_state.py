@@ -18,12 +18,16 @@ from broker.client.control import ControlClient
 from broker.client.faults import ClientError, NotRunning
 from broker.client.places import Places
 from broker.client.transport import check_place
+from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject
+from broker.core.policy.model import Policy
+from broker.core.ssh.model import HostKeyMode
 from broker.policyfiles import PolicyError
 from broker.policyfiles.check import check
 from broker.policyfiles.directory import read_directory
 
 LEAST_FREE_BYTES = 256 << 20
+NAMES_SHOWN = 5
 
 
 def state(where: Places) -> Iterator[Finding]:
@@ -113,6 +117,20 @@ def _files(where: Places) -> Iterator[Finding]:
         yield warning("policy files", "there are none: everything is denied", "doorward policy add github")
     elif not report.faults:
         yield fine("policy files", f"{len(files)} files load, {len(report.warnings)} warnings (doorward policy check)")
+        yield from _first_contacts(report.policy)
+
+
+def _first_contacts(policy: Policy | None) -> Iterator[Finding]:
+    """Hosts whose first key a human has to look at. Which of them are known by now is sealed."""
+    hosts = [host for one in policy.services.values() if one.ssh for host in one.ssh.hosts.values()] if policy else []
+    new = sorted(host.name for host in hosts if host.trust.mode is HostKeyMode.ACCEPT_NEW)
+    if new:
+        names = ", ".join(visible(name) for name in new[:NAMES_SHOWN])
+        more = f" and {len(new) - NAMES_SHOWN} more" if len(new) > NAMES_SHOWN else ""
+        told = f"the first key of {names}{more} is taken as a human sees it on a card (accept-new)"
+        yield warning("ssh hosts", told, "pin them in the policy; doorward host-keys list shows what was accepted")
+    elif hosts:
+        yield fine("ssh hosts", f"the keys of all {len(hosts)} hosts are pinned or in files that the policy names")
 
 
 def _daemon(where: Places) -> Iterator[Finding]:

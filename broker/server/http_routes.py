@@ -23,6 +23,8 @@ class HttpApi:
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         incoming = await self._incoming(request)
+        if incoming.is_refused:  # nothing will come of it, so its status can tell
+            return await self._actions.answer(request, incoming)
         return await framed(
             request,
             lambda sink: self._actions.begin(request, incoming.heard_by(sink)),

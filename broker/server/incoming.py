@@ -47,6 +47,10 @@ class Incoming:
             weight=len(raw) + len(content),
         )
 
+    @property
+    def is_refused(self) -> bool:
+        return isinstance(self.ask, Refusal)
+
     def heard_by(self, frames: FrameSink) -> "Incoming":
         return replace(self, frames=frames)
 

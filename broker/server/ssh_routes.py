@@ -44,6 +44,8 @@ class SshApi:
         return await self._actions.answer(request, incoming)
 
     async def _framed(self, request: web.Request, incoming: Incoming) -> web.StreamResponse:
+        if incoming.is_refused:  # nothing will come of it, so its status can tell
+            return await self._actions.answer(request, incoming)
         return await framed(
             request,
             lambda sink: self._actions.begin(request, incoming.heard_by(sink)),

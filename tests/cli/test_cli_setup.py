@@ -187,6 +187,34 @@ def test_the_doctor_names_each_fault_and_how_to_mend_it(ready: CommandLine) -> N
     assert f"chmod 600 {ready.places.vault}" in [item["mend"] for item in faults]
 
 
+HOSTS = """version = 1
+[services.web]
+kind = "ssh"
+credential = "deploy"
+user = "deploy"
+host_keys = "{trust}"
+hosts = {{ {hosts} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("trust", "count", "told"),
+    [
+        ("accept-new", 2, "! ssh hosts      the first key of web-0, web-1 is taken as a human sees it"),
+        ("accept-new", 7, "web-3, web-4 and 2 more is taken"),
+        ("pinned:SHA256:" + "A" * 43, 1, "+ ssh hosts      the keys of all 1 hosts are pinned"),
+    ],
+)
+def test_the_doctor_says_how_hosts_are_known(ready: CommandLine, trust: str, count: int, told: str) -> None:
+    hosts = ", ".join(f'web-{number} = {{ address = "web-{number}.example" }}' for number in range(count))
+    path = ready.places.policies / "hosts.toml"
+    path.write_text(HOSTS.format(trust=trust, hosts=hosts), encoding="utf-8")
+    path.chmod(0o600)
+    code, out, _ = ready.run("doctor")
+
+    assert (0, True) == (code, told in out), out
+
+
 def test_the_doctor_without_state_says_how_to_begin(cli: CommandLine) -> None:
     code, out, _ = cli.run("doctor")
 
