@@ -5,6 +5,7 @@ far as names go; what links lead to is the host's own business.
 """
 
 MAX_PATH_BYTES = 4096
+OWN = ".doorward"  # of the directories that markers lie in, with a hyphen of those below /var/tmp
 
 
 class RemotePathError(ValueError):
@@ -28,6 +29,8 @@ def check_remote_path(path: str) -> str:
         raise RemotePathError("it holds a dot segment or a double slash")
     if parts[0].startswith("~"):
         raise RemotePathError("a relative path begins in the home directory anyway: leave the ~ out")
+    if any(part == OWN or part.startswith(f"{OWN}-") for part in parts):
+        raise RemotePathError("it leads to markers, by which it is told what became of commands")
     return path
 
 
