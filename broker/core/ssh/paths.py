@@ -29,7 +29,7 @@ def check_remote_path(path: str) -> str:
         raise RemotePathError("it holds a dot segment or a double slash")
     if parts[0].startswith("~"):
         raise RemotePathError("a relative path begins in the home directory anyway: leave the ~ out")
-    if any(part == OWN or part.startswith(f"{OWN}-") for part in parts):
+    if any(part == OWN or part.startswith(f"{OWN}-") for part in map(str.casefold, parts)):
         raise RemotePathError("it leads to markers, by which it is told what became of commands")
     return path
 

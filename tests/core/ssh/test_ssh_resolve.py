@@ -133,7 +133,7 @@ def test_files_are_frozen_by_path() -> None:
         (put("/a/"), "schema", "directory"),
         (put("~/a"), "schema", "home"),
         (put(".doorward/ops/op_1"), "schema", "markers"),
-        (put("/home/deploy/.doorward/store"), "schema", "markers"),
+        (put("/home/deploy/.Doorward/store"), "schema", "markers"),
         (get("/var/tmp/.doorward-1000/ops/op_1"), "schema", "markers"),  # noqa: S108 - a place on a host
         (put("a\nb"), "schema", "control character"),
         (put(""), "schema", "1 to 4096"),
