@@ -153,3 +153,13 @@ async def test_what_is_gone_after_our_own_deletion_in_doubt_may_be_gone_by_it() 
     flow.executor.answers.append(market.answered(404))
 
     assert ("outcome_unknown", "in_progress_conflict", "reconcile_first", "unknown") == gist(await flow.ask(gone))
+
+
+async def test_a_version_that_has_moved_on_after_our_own_attempt_may_have_been_moved_by_it() -> None:
+    flow = flow_with(Idempotency(kind=IdempotencyKind.PRECONDITION))
+    named = replace(SET, headers=(("if-match", '"v7"'),))
+    await flow.doubt(named)
+    flow.executor.answers.append(market.answered(412))
+
+    assert ("outcome_unknown", "in_progress_conflict", "reconcile_first", "unknown") == gist(await flow.ask(named))
+    assert REFUSED == gist(await flow.ask(SET))  # without the version it is another request
