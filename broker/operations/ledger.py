@@ -246,9 +246,15 @@ class LedgerStore:
         return await self._run(write)
 
     async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
-        """The same by an answer to that very request, sent again."""
-        async with self.settling:
-            return await self.settle(correlation_id, settlement)
+        """The same by an answer to that very request, sent again. Where the disk fails it stays in doubt."""
+        try:
+            async with self.settling:
+                return await self.settle(correlation_id, settlement)
+        except LedgerSealedError:
+            raise
+        except LedgerError:  # the answer to the repeat is true all the same
+            LOG.exception("what a repeat settled can't be written; it stays in doubt")
+            return False
 
     async def settlement(self, correlation_id: str) -> JsonObject | None:
         """What closed an attempt that was in doubt."""
