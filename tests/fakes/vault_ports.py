@@ -62,6 +62,8 @@ class MemoryVault:
         return any(covers_url(binding, url) for binding in self.credentials[name].bindings)
 
     def claims(self, name: str) -> Claims:
+        if self.credential_version(name) is None:
+            raise CredentialGone
         secret = self.credentials[name].secret
         return Claims() if isinstance(secret, SshSecret) else claims(secret)
 
