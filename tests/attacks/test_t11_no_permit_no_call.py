@@ -29,7 +29,13 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
         yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
-LISTENING = {"delivery", "answer", "frames", "session"}  # who hears the answer, and whose the login is
+LISTENING = {
+    "delivery",
+    "answer",
+    "frames",
+    "session",
+    "bound",
+}  # who is told of the answer and the way there, whose it is
 
 
 @pytest.mark.parametrize("executor", [Executor, HttpsExecutor, SshExecutor, ByChannel])
@@ -89,7 +95,7 @@ def test_recheck_alone_gives_out_permits_and_the_pipeline_alone_asks_it() -> Non
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"recheck", "Permit"}
     }
 
-    assert {"core/gate.py", "pipeline.py"} == asking
+    assert {"core/gate.py", "steps.py"} == asking
 
 
 async def test_each_call_has_a_permit_of_its_own() -> None:
