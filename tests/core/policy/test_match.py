@@ -39,6 +39,11 @@ def rule(**parts: object) -> Rule:
     return replace(made, **parts)  # type: ignore[arg-type]  # parts of a rule, by name
 
 
+def test_a_rule_about_paths_fits_nothing_that_has_none() -> None:
+    assert "paths" == first_mismatch(rule(paths=("/**",)), replace(FACTS, segments=None))
+    assert first_mismatch(rule(), replace(FACTS, segments=None)) is None
+
+
 @pytest.mark.parametrize(
     ("parts", "failed"),
     [

@@ -219,3 +219,17 @@ def test_a_read_back_from_an_operation_at_fault_is_told_once() -> None:
 
     assert 1 == len(told)
     assert "operations.r.request.path" in told[0]
+
+
+def test_a_probe_is_a_read_of_the_service_that_needs_no_argument() -> None:
+    make = '[services.s.operations.make]\neffect = "write"\nrequest = { method = "POST", path = "/x" }\n'
+    me = '[services.s.operations.me]\neffect = "read"\nrequest = { method = "GET", path = "/me" }\n'
+
+    def text(name: str) -> str:
+        return f'{HEAD}probe = "{name}"\n{READ}{make}{me}'
+
+    assert "me" == policy_of(text("me")).services["s"].probe
+    for name in ("items.get", "make", "nothing"):
+        assert ["not a read of this service"] == [
+            "not a read of this service" for told in faults_of(text(name)) if "not a read of this service" in told
+        ]
