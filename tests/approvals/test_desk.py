@@ -43,7 +43,7 @@ def hasty() -> Question:
     return replace(asked, ask=replace(asked.ask, rule=replace(asked.ask.rule, expires_s=0)))
 
 
-def outcome(task: "asyncio.Task[Approved | Declined | Joined]") -> Any:
+def outcome(task: "asyncio.Task[Approved | Chosen | Declined | Joined]") -> Any:
     return task.result()
 
 

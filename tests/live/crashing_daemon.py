@@ -92,6 +92,10 @@ class FusedLedger(Ledger):
         self._fuse.burn("after", "finish")
 
     @override
+    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
+        return await self._port.settle_by_repeat(correlation_id, settlement)
+
+    @override
     async def abandon(self, correlation_id: str) -> None:
         await self._port.abandon(correlation_id)
 
