@@ -13,7 +13,7 @@ from broker.contract.reasons import ApprovalState
 from broker.core.approval import Happening
 from broker.core.events import EventName
 from broker.core.policy.model import Limits
-from broker.ports import Approved, AuditUnwritable, Declined, Joined, Question
+from broker.ports import Approved, AuditUnwritable, Chosen, Declined, Joined, Question
 from tests.fakes import market
 from tests.fakes.questions import ME, DeskRoom, question
 
