@@ -14,6 +14,7 @@ from broker.core.grants import scope_of
 from broker.core.ledger import Doubt, attempt_of, change_key, in_doubt
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Limits, Policy, Rule
+from broker.core.ssh.card import ssh_part
 from broker.core.ssh.change import program_of
 from broker.core.ssh.frozen import LookUp, described
 from broker.core.ssh.look_up_words import in_words
@@ -116,6 +117,15 @@ def test_the_input_of_a_command_and_the_content_of_a_file_are_the_body() -> None
 def test_the_last_word_of_the_target_is_typed_for_what_destroys() -> None:
     assert "blog" == typed_word(frozen(operation("wipe", site="blog")), in_doubt=False)
     assert "uptime" == typed_word(frozen(command("uptime")), in_doubt=True)
+
+
+def test_a_card_names_the_hosts_that_lead_there() -> None:
+    request = frozen(command("uptime"))
+    hop = replace(request.host, name="gate", address="10.0.0.1", port=2222, user="jump")
+
+    said = ssh_part(replace(request, host=replace(request.host, jump=(hop,))), NEW)
+
+    assert ["jump@10.0.0.1:2222"] == said["jump"]
 
 
 def test_hops_are_named_and_an_address_of_six_has_brackets() -> None:
