@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 left=$(mktemp -d /tmp/doorward.XXXXXX)
 trap 'echo "what the tests left behind is in $left" >&2' ERR
 mkdir -p build/logs "$left/tmp"
+chmod 711 "$left" "$left/tmp" # the accounts that log in to the tests' SSH servers have their homes in there
 export TMPDIR=$left/tmp COVERAGE_FILE=build/.coverage
 
 .venv/bin/coverage run -m pytest -q --basetemp="$left/t" 2>&1 | tee build/logs/test.log
