@@ -10,6 +10,9 @@ from types import TracebackType
 from typing import Self
 
 WAIT_S = 20.0
+PAUSE_S = 0.3  # a deciding key counts only alone
+TYPING_S = 0.1  # a busy terminal hands over keys in bunches, which are taken for a paste
+TRIES = 5
 
 
 class Terminal:
@@ -38,6 +41,23 @@ class Terminal:
     def keys(self, *names: str) -> None:
         """Type keys by their tmux names, one after the other."""
         self._run("send-keys", "-t", "t", *names)
+
+    def type_word(self, word: str) -> None:
+        """Type a confirming word as a person does, anew where the field took it for a paste, and send it."""
+        for _ in range(TRIES):
+            for letter in word:
+                self.keys("-l", letter)
+                time.sleep(TYPING_S)
+            time.sleep(PAUSE_S)
+            if f"[{word}" in self.screen:
+                break
+            self.keys("C-u")
+        for _ in range(TRIES):
+            self.keys("Enter")
+            time.sleep(2 * PAUSE_S)
+            if f"[{word}" not in self.screen:
+                return
+        raise AssertionError(f"{word} was not taken:\n{self.screen}")
 
     def paste(self, text: str) -> None:
         self._run("set-buffer", text)

@@ -121,11 +121,7 @@ def test_c_reads_on_and_brings_the_card_again(terminal: Terminal, agent: Agent, 
     assert [] == accounts.changes
     terminal.keys("a")
     terminal.until("Type svc-build-7 to delete")
-    for letter in "svc-build-7":
-        terminal.keys("-l", letter)
-        time.sleep(0.05)
-    time.sleep(0.3)
-    terminal.keys("Enter")
+    terminal.type_word("svc-build-7")
 
     assert ("success", "ok") == end(agent, number)
     assert 1 == len(accounts.changes)
@@ -144,11 +140,7 @@ def test_a_wants_the_first_target_without_proof(terminal: Terminal, agent: Agent
     number = asked(agent, terminal)
     terminal.keys("a")
     terminal.until("Type svc-build-7 to go on anyway")
-    for letter in "svc-build-7":
-        terminal.keys("-l", letter)
-        time.sleep(0.05)
-    time.sleep(0.3)
-    terminal.keys("Enter")
+    terminal.type_word("svc-build-7")
 
     assert ("success", "ok") == end(agent, number)
     assert [] == accounts.names

@@ -228,18 +228,29 @@ def test_diagnostics_without_a_place_cost_no_action(tmp_path: Path, place: str) 
         assert (place == "a file") == ("details of failures can't be kept" in warned(house))
 
 
-def test_a_lost_seed_is_told_and_nobody_vouches_until_a_human_looked(house: House, upstream: Upstream) -> None:
+def test_a_directory_of_seeds_that_went_under_the_daemon_is_made_anew(house: House) -> None:
     shutil.rmtree(house.places.seeds)
-    with pytest.raises(Refused, match="can't be written"):
-        house.human.client.lock()
+    house.human.client.lock()
 
-    assert "locked" == status(house)["vault"]["state"], "it locks all the same"
-    with house.agent() as agent:
-        assert "none" == agent.act(**WRITE)["remote_effect"]
-    assert [] == upstream.requests
+    assert "locked" == status(house)["vault"]["state"]
+    assert [0o600] == [path.stat().st_mode & 0o777 for path in house.places.seeds.iterdir()]
     stops(house)
     assert "OK" == verdict(house)
     house.start()
+    house.human.unlock()
+    assert "ready" == status(house)["vault"]["state"]
+
+
+def test_a_lost_seed_is_told_and_nobody_vouches_until_a_human_looked(house: House, upstream: Upstream) -> None:
+    house.human.client.lock()
+    stops(house)
+    shutil.rmtree(house.places.seeds)
+    assert "OK" == verdict(house)
+    house.start()
+
+    with house.agent() as agent:
+        assert "none" == agent.act(**WRITE)["remote_effect"]
+    assert [] == upstream.requests
     assert "seed was lost" in warned(house)
     with pytest.raises(Refused, match="readopt"):
         house.human.unlock()
