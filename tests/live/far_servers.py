@@ -117,6 +117,7 @@ def etcd(home: Path) -> Iterator[str]:
     ]  # fmt: skip
     with started(command, port=port, home=home):
         yield urls[0]
+    shutil.rmtree(home)  # it knows its users' passwords and logs a token that it refuses; that is not ours to keep
 
 
 @contextmanager
