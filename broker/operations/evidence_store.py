@@ -12,7 +12,6 @@ import logging
 import os
 import secrets
 import sqlite3
-import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +28,7 @@ from broker.core.evidence import KEPT_MS, EvidenceRecord
 from broker.core.secret import Secret
 from broker.operations.evidence_rows import MisshapenError, of_json, to_json
 from broker.operations.ledger import LedgerSealedError
-from broker.operations.ledger_file import Keys, LedgerError, transaction
+from broker.operations.ledger_file import Keys, LedgerError, make_private, transaction
 
 LOG = logging.getLogger("doorward.evidence")
 RECORD_BYTES_MAX = 8 << 20
@@ -157,16 +156,7 @@ def _without_ids(record: EvidenceRecord) -> EvidenceRecord:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Raises LedgerError."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as cause:
-        raise LedgerError("the store of collections can't be opened; is its directory yours and not a link?") from cause
-    status = os.fstat(descriptor)
-    os.close(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.geteuid():
-        raise LedgerError("the store of collections is not a plain file of this user's alone")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise LedgerError("the store of collections is open to others; run: chmod 600 on it")
+    make_private(path, "the store of collections")
     try:
         return _connected(path)
     except sqlite3.Error:

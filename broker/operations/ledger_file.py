@@ -60,18 +60,26 @@ class Keys:
     fingerprint: bytes
 
 
-def open_file(path: Path) -> sqlite3.Connection:
-    """Raises LedgerError."""
+def make_private(path: Path, name: str) -> None:
+    """Make the file where it is missing, and refuse one that is a link, another user's, or open to others.
+
+    `name` is what errors call it. Raises LedgerError.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as cause:
-        raise LedgerError("the attempt ledger can't be opened; is its directory yours and not a link?") from cause
+        raise LedgerError(f"{name} can't be opened; is its directory yours and not a link?") from cause
     status = os.fstat(descriptor)
     os.close(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.geteuid():
-        raise LedgerError("the attempt ledger is not a plain file of this user's alone")
+        raise LedgerError(f"{name} is not a plain file of this user's alone")
     if stat.S_IMODE(status.st_mode) & 0o077:
-        raise LedgerError("the attempt ledger is open to others; run: chmod 600 on it")
+        raise LedgerError(f"{name} is open to others; run: chmod 600 on it")
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """Raises LedgerError."""
+    make_private(path, "the attempt ledger")
     try:
         database = sqlite3.connect(path, check_same_thread=False, timeout=5.0, isolation_level=None)
         # TRUNCATE: a commit is durable without the directory being synced, else a power cut could undo what was told.

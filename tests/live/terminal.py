@@ -42,6 +42,15 @@ class Terminal:
         """Type keys by their tmux names, one after the other."""
         self._run("send-keys", "-t", "t", *names)
 
+    def unlock_approver(self, passphrase: str) -> None:
+        """Unlock the approver's key in an interface that has just come up, by hand."""
+        self.until("-approver", "u unlocks it in this window")
+        self.keys("u")
+        self.until("Passphrase")
+        self.keys("-l", passphrase)
+        self.keys("Enter")
+        self.until("+approver", "Nothing waits for you")
+
     def type_word(self, word: str) -> None:
         """Type a confirming word as a person does, anew where the field took it for a paste, and send it."""
         for _ in range(TRIES):

@@ -48,12 +48,7 @@ def terminal(house: House) -> Iterator[Terminal]:
     """The interface at 80x24, with the passphrase typed in by hand."""
     command = [sys.executable, "-I", "-m", "ui"]
     with Terminal("gap", command, environ=dict(house.environ), size=(80, 24)) as window:
-        window.until("-approver", "u unlocks it in this window")
-        window.keys("u")
-        window.until("Passphrase")
-        window.keys("-l", PASSPHRASE)
-        window.keys("Enter")
-        window.until("+approver", "Nothing waits for you")
+        window.unlock_approver(PASSPHRASE)
         yield window
 
 
