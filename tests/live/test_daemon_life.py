@@ -352,7 +352,7 @@ def test_a_card_and_its_session_are_gone_a_tenth_of_a_second_after_their_process
     """On a loaded machine a measurement may be late; the daemon is late only if it never is in time."""
     house.open(origin=upstream.origin)
     took: list[float] = []
-    while not took or (took[-1] >= 0.1 and len(took) < 5):
+    while not took or (took[-1] >= 0.1 and len(took) < 15):
         with house.agent() as agent:
             agent.begin_act(service="shop", operation="orders.create", args={"name": f"n{len(took)}"})
             card = house.human.wait_for_card()

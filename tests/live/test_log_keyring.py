@@ -115,7 +115,7 @@ def test_a_hung_keyring_holds_nothing_up_for_longer_than_its_limit(house: House,
     session.hang()
     began = time.monotonic()
     house.human.client.lock()
-    assert time.monotonic() - began < CALL_S + 2.0
+    assert time.monotonic() - began < 4 * CALL_S
     until(lambda: warned(house, "keyring is silent"), limit_s=2 * CALL_S)
     began = time.monotonic()
     house.human.unlock()

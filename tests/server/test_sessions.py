@@ -108,7 +108,7 @@ async def test_a_session_is_of_one_process_and_found_again(hall: Hall, listener:
 async def test_a_session_ends_within_a_tenth_of_a_second_of_its_process(hall: Hall, listener: socket.socket) -> None:
     """On a loaded machine a measurement may be late; the daemon is late only if it never is in time."""
     took: list[float] = []
-    while not took or (took[-1] >= 0.1 and len(took) < 5):
+    while not took or (took[-1] >= 0.1 and len(took) < 30):
         with connected(listener) as child:
             view = hall.enter(caller_of(child))
             hall.grant(caller_of(child), view)

@@ -156,7 +156,7 @@ def test_ten_thousand_rows_are_kept_and_stay_fluid() -> None:
     used_s = (time.process_time() - began) / 20
 
     assert 40 == len(made.rows())
-    assert used_s < 0.25
+    assert used_s < 0.5
 
 
 def test_the_sessions_screen_tells_what_each_did_and_who_was_there_before() -> None:

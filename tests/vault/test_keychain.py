@@ -72,7 +72,7 @@ def test_a_locked_collection_is_told_at_once_and_nothing_prompts(session: Sessio
 
     assert KeychainFault.LOCKED == fault
     assert KeychainFault.LOCKED == keychain.look()
-    assert took_s < 1.0
+    assert took_s < CALL_S
 
 
 def test_without_a_bus_or_a_service_it_is_absent(session: SessionKeyring, tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_a_hung_service_costs_five_seconds_once_and_is_left_alone_after_that(ses
     session.hang()
     fault, took_s = fault_of(keychain)
     assert KeychainFault.SILENT == fault
-    assert took_s < CALL_S + 1.0
+    assert took_s < 3 * CALL_S
     fault, took_s = fault_of(keychain)
     assert KeychainFault.SILENT == fault
-    assert took_s < 0.1
+    assert took_s < CALL_S / 2
     session.go_on()
     clock.now_s += 301.0
     assert VALUE == keychain.get("item")
