@@ -151,7 +151,7 @@ async def test_the_event_loop_is_not_held_up_by_a_long_log(log: SmallLog) -> Non
                 *(reading.events(AuditQuery(limit=1000, agent="nobody", before_seq=1 << 40)) for _ in range(4)),
             )
             while not questions.done():
-                began = time.thread_time()  # of this thread alone: others may have the processor for as long as they like
+                began = time.thread_time()  # of this thread alone: others may take the processor
                 await asyncio.sleep(0.001)
                 turns.append(time.thread_time() - began)
             await questions
