@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.client import card_words as words
+from broker.client.lock_words import lock_words
 from broker.contract.wire import JsonValue, dump
 from ui.paper import Paper, Role
 from ui.served import EventRow, Fields
@@ -159,7 +160,8 @@ def _act_words(
         case "policy.trusted":
             return "=", "you", "trusted the policy", f"counter {item.number('counter')}, {_hex(text('digest'))}"
         case "vault.unlocked" | "vault.locked":
-            return ".", "vault", verb, f"term {item.number('term')}"
+            why = lock_words(item.text("reason"))
+            return ".", "vault", verb, f"term {item.number('term')}" + ("" if why is None else f", {why}")
         case "flood.summary":
             return "!", "flood", f"{item.number('count')} more refused", text("code") or text("of")
         case "control.opened":

@@ -4,6 +4,7 @@ from broker.cli.arguments import human_parser
 from broker.cli.output import number, part, show, text
 from broker.cli.reach import holder, places, running
 from broker.client.hardening import harden
+from broker.client.lock_words import lock_words
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject
 
@@ -49,6 +50,13 @@ def _records(audit: JsonObject) -> str:
     return "unknown" if last < 0 else str(last + 1)
 
 
+def _locked(vault: JsonObject) -> str:
+    """Why it was locked, where that is known."""
+    why = vault.get("locked_for")
+    words = lock_words(why if isinstance(why, str) else None)
+    return "" if words is None else f": {words}"
+
+
 def _lines(status: JsonObject) -> list[str]:
     vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
     ready = vault.get("state") == "ready"
@@ -61,7 +69,7 @@ def _lines(status: JsonObject) -> list[str]:
     warnings = status.get("warnings")
     return [
         f"doorward {text(status, 'version')}, log {text(status, 'log_id')}",
-        f"{'+' if ready else '!'} vault    {text(vault, 'state')}, term {text(vault, 'term')}",
+        f"{'+' if ready else '!'} vault    {text(vault, 'state')}, term {text(vault, 'term')}" + _locked(vault),
         f"{'+' if digest else '!'} policy   {in_force}",
         *(["! policy   the files differ from what is trusted: doorward policy diff"] if policy.get("pending") else []),
         f"{'+' if audit.get('anchored') else '!'} audit    {_records(audit)} records, "

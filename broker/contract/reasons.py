@@ -81,6 +81,16 @@ class VaultState(StrEnum):
     QUARANTINED = "quarantined"
 
 
+class LockReason(StrEnum):
+    """Why the vault was locked."""
+
+    ASKED = "asked"  # by a human, or by whoever reaches the control socket
+    IDLE = "idle"  # nobody did anything for as long as the limit says
+    SCREEN_LOCKED = "screen_locked"
+    SUSPEND = "suspend"
+    STOP = "stop"  # the daemon ends
+
+
 class ScrubState(StrEnum):
     NOT_NEEDED = "not_needed"
     DONE = "done"

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from broker.audit import AuditError
 from broker.client.places import Places
+from broker.contract.reasons import LockReason
 from broker.core.approval import Happening
 from broker.core.events import AuditEvent, EventName
 from broker.daemon import sockets, statehold
@@ -121,7 +122,7 @@ async def _stop(house: House, drain_s: float) -> None:
         await at.runs.idle()
     at.hub.close()
     with suppress(Exception):  # whatever fails here, the daemon still has to end
-        await house.office.lock()
+        await house.office.lock(LockReason.STOP)
     for listener in (house.agents, house.control):
         await listener.close()
     at.sessions.close()

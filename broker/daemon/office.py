@@ -16,7 +16,7 @@ from broker.audit import AuditError
 from broker.audit.endorse import Sign
 from broker.audit.seal import EpochReason
 from broker.contract.openapi import document
-from broker.contract.reasons import VaultState
+from broker.contract.reasons import LockReason, VaultState
 from broker.contract.schemas import UnknownSchemaError, schema
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
@@ -79,6 +79,7 @@ class DaemonOffice(Archive):
                 "term": at.vault.term,
                 "kdf": at.vault.kdf.to_json(),
                 "reason": None if reason is None else reason.value,
+                "locked_for": self._locked_for,
             },
             "policy": {
                 "digest": at.rulebook.digest,
@@ -105,7 +106,7 @@ class DaemonOffice(Archive):
                         refuse_called_off(called_off)
                         await self._put_in_use(called_off)
                     except BaseException:
-                        await self._lock(tell=False)
+                        await self._lock(because=None)
                         raise
         self._at.changed()
         latest = self._at.watch.latest
@@ -157,17 +158,18 @@ class DaemonOffice(Archive):
         if not called_off.is_set():
             at.reading.open(self._of_vault(at.vault.audit_sk))
             at.custody.use()
+            self._locked_for = None
 
-    async def lock(self) -> JsonObject:
+    async def lock(self, reason: LockReason = LockReason.ASKED) -> JsonObject:
         """Lock, void cards, end sessions, drop connections; work in flight finishes. Locks even if not recorded."""
         self._close_down(Happening.LOCKED, Ended.LOCKED)  # at once, whatever else is under way
         self._openings.call_off()
         async with self._turn:
-            await self._lock(tell=True)
+            await self._lock(because=reason)
         self._at.changed()
         return self._state()
 
-    async def _lock(self, *, tell: bool) -> None:
+    async def _lock(self, *, because: LockReason | None) -> None:
         at = self._at
         self._close_down(Happening.LOCKED, Ended.LOCKED)
         was_open, names = at.vault.state is VaultState.READY, self._credential_names()
@@ -180,8 +182,10 @@ class DaemonOffice(Archive):
         at.evidence.lock()
         for name in names:
             await at.executor.close_credential(name)
-        if was_open and tell:
-            await at.record(EventName.VAULT_LOCKED, term=at.vault.term, generation=at.vault.generation)
+        if was_open and because is not None:
+            self._locked_for = because.value
+            term, generation = at.vault.term, at.vault.generation
+            await at.record(EventName.VAULT_LOCKED, term=term, generation=generation, reason=because.value)
             await self._new_epoch(EpochReason.LOCK)
 
     async def _look_at_ledger(self) -> None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typing_extensions import override
 
 from broker.contract.key_id import key_id
-from broker.contract.reasons import Category, Retry
+from broker.contract.reasons import Category, LockReason, Retry
 from broker.contract.result import GateReport
 from broker.contract.statements import control_bytes, statement_bytes
 from broker.contract.wire import JsonObject
@@ -312,11 +312,11 @@ class ScriptedOffice:
     def approval(self, *given: Any) -> JsonObject:
         return self._did("approval", given)
 
-    async def lock(self) -> JsonObject:
+    async def lock(self, reason: LockReason = LockReason.ASKED) -> JsonObject:
         """Half of it at once, the other half when it may."""
         self._did("lock_begun", ())
         await self.may_end.wait()
-        return self._did("lock", ())
+        return self._did("lock", (reason,))
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[JsonObject]]:
         """Every other verb does nothing but to be remembered."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from broker.client.control_answers import part
 from broker.client.faults import Refused
 from broker.contract.statements import statement_bytes
 from tests.live.house import House, open_house, until
@@ -84,6 +85,7 @@ def test_a_lock_ends_sessions_cards_grants_and_control_sessions(house: House) ->
         locked = house.human.client.lock()
 
         assert "locked" == locked["state"]
+        assert "asked" == part(house.human.client.status(), "vault")["locked_for"]
         assert ("vault_locked", "locked") == gist(agent.end_act(asking))
         assert ("vault_locked", "locked") == gist(agent.act(service="shop", operation="orders.list"))
         assert [] == house.human.client.grants() == house.human.client.sessions() == house.human.cards()
