@@ -73,6 +73,7 @@ class Row:
     of: str | None = None  # the request that this one settles
     sent_bytes: int | None = None
     elapsed_ms: int | None = None
+    credential: str | None = None
     fields: JsonObject | None = None  # of a record that stands alone
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -136,6 +137,7 @@ def request(correlation_id: str, trail: Sequence[Told]) -> Row:
                 known |= _said(decision=_text(told, "decision"), reason=_text(told, "reason"))
             case EventName.DISPATCH_STARTED:
                 state = "sent"
+                known |= _said(credential=_text(told, "credential"))
             case EventName.REMOTE_ANSWERED | EventName.DEADLINE_EXPIRED | EventName.TRANSPORT_FAILED:
                 known |= _answered(told)
             case EventName.ACTION_RESULT:

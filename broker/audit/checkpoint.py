@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.audit.epoch import EpochKey, signature_holds
+from broker.contract.wire import JsonObject, JsonValue
 from broker.core.chain import HASH_BYTES, MAX_CHECKPOINT_BYTES
 
 _ED25519 = b"\x01"
@@ -105,6 +106,22 @@ def parse_notes(content: bytes) -> tuple[Note, ...] | None:
     notes = [parse_note(b"%b\n\n%b\n" % pair) for pair in pairs]
     known = tuple(note for note in notes if note is not None)
     return known if len(known) == len(notes) else None
+
+
+def in_figures(seq: int, content: bytes, at_ms: JsonValue) -> JsonObject:
+    """A checkpoint of the log for a listing; what can't be read of the note is null."""
+    note = parse_note(content)
+    names = [] if note is None else [line.name for line in note.signatures]
+    origin = None if note is None else note.origin
+    epochs = [name.rpartition("/")[2] for name in names if origin is not None and name.startswith(f"{origin}/epoch/")]
+    return {
+        "seq": seq,
+        "at_ms": at_ms,
+        "note": content.decode("utf-8", "replace"),
+        "size": None if note is None else note.size,
+        "epoch": int(epochs[0]) if epochs and epochs[0].isascii() and epochs[0].isdecimal() else None,
+        "countersigned": origin in names,
+    }
 
 
 def _signature(line: str) -> NoteSignature | None:

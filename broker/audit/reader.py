@@ -29,6 +29,7 @@ Event: TypeAlias = JsonObject
 Content: TypeAlias = bytes | str
 """An event's plaintext, or why there is none to give."""
 
+NOTES_KEPT = 1000
 _FRAME = struct.Struct(">IB")  # body_len, type: the strict parser has been over them
 
 
@@ -64,6 +65,8 @@ class LogReading:
         Raises AuditError where the directory can't be read.
         """
         self.broken = False
+        self.notes: list[tuple[int, bytes]] = []
+        """Checkpoints that were passed: number and note. Whoever wants them takes them away."""
         self._directory = directory
         self._private = X25519PrivateKey.from_private_bytes(audit_sk.reveal())
         self._start_seq = start_seq
@@ -166,6 +169,8 @@ class LogReading:
                 self._waiting.append((record.seq, self._opened(record)))
             case RecordType.EVENT if self._ratchet is not None:
                 self._ratchet.skip()  # over those that nobody asked for
+            case RecordType.CHECKPOINT:
+                self.notes = [*self.notes[1 - NOTES_KEPT :], (record.seq, record.payload)]
             case RecordType.COMMIT:
                 batch, self._waiting = self._waiting, []
                 return batch

@@ -9,6 +9,7 @@ A log that is not as it was left is suspended: nothing is recorded until a human
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -46,6 +47,8 @@ class AuditWriter:
         self._limits = limits
         self._appender: Appender | None = None
         self._head = _NO_HEAD
+        self.behind_ms = 0
+        """How long the last group took to become durable."""
         self._suspended: Suspension | None = None
         self._poison: str | None = None
         self._backlog = Backlog(limits)
@@ -204,7 +207,9 @@ class AuditWriter:
         self._finish()
 
     def _serve(self, group: Sequence[Task]) -> None:
+        began_s = time.monotonic()
         self._perform(group)
+        self.behind_ms = round(1000 * (time.monotonic() - began_s))
         if len(group) > 1 or group[0].is_awaited:
             settle(group)
         if self._poison is None and self._appender is not None:

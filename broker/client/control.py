@@ -186,6 +186,10 @@ class ControlClient:
         """Sessions as the log tells of them, ended ones too."""
         return self._ask("GET", "/v1/audit/sessions" + _query(**query), answer_s=LOCAL_WORK_S)
 
+    def audit_checkpoints(self, **query: int | None) -> dict[str, JsonValue]:
+        """The checkpoints in the log, the newest first."""
+        return self._ask("GET", "/v1/audit/checkpoints" + _query(**query), answer_s=LOCAL_WORK_S)
+
     # What widens anything is signed.
 
     def approve(

@@ -15,6 +15,7 @@ from broker.contract.wire import JsonObject
 from broker.core.approval import Happening
 from broker.core.asks import resolved
 from broker.core.audit_query import AuditQuery
+from broker.core.effects import effect_word
 from broker.core.events import EventName
 from broker.core.identity import UNIDENTIFIED, Caller, ProcessFacts, identify
 from broker.core.ledger import Attempt, AttemptState
@@ -177,6 +178,9 @@ class Archive(Credentials):
     async def audit_activity(self, query: AuditQuery) -> JsonObject:
         return await self._at.reading.activity(query)
 
+    async def audit_checkpoints(self, query: AuditQuery) -> JsonObject:
+        return await self._at.reading.checkpoints(query)
+
     async def audit_sessions(self, query: AuditQuery) -> JsonObject:
         return await self._at.reading.sessions(query)
 
@@ -236,6 +240,7 @@ class Archive(Credentials):
             "state": attempt.state.value,
             "phase": "unrecorded" if attempt.envelope is None else str(attempt.envelope.get("code")),
             "operation": attempt.operation,
+            "effect": _effect(self._at.rulebook.current(), attempt),
             "summary": attempt.summary,
             "agent": attempt.agent,
             "session_id": attempt.session_id,
@@ -243,6 +248,18 @@ class Archive(Credentials):
             "read_back": _read_back(self._at.rulebook.current(), attempt),
             "change_key": attempt.change_key,
         }
+
+
+def _effect(policy: Policy, attempt: Attempt) -> str:
+    """What it would do, by the policy in force; a change that this declares no more is a write."""
+    if recalled(attempt.args) is not None:
+        return "RUN"
+    service = policy.services.get(attempt.service)
+    name = attempt.operation.removeprefix(f"{attempt.service}.")
+    operation = None if service is None else service.operations.get(name)
+    if operation is None:
+        return "DELETE" if attempt.summary.startswith("DELETE ") else "WRITE"
+    return effect_word(operation.effect, destructive=operation.destructive)
 
 
 def _read_back(policy: Policy, attempt: Attempt) -> str | None:

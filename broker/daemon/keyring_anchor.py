@@ -29,6 +29,8 @@ class KeyringAnchor:
         self._item = f"audit-anchor/{log_id}"
         self._head = head
         self._warn = warn
+        self.kept_seq: int | None = None
+        """The record that the keyring holds as the head, as far as this process knows."""
         self._due = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="keyring-anchor", daemon=True)
@@ -44,6 +46,8 @@ class KeyringAnchor:
             self._keychain.put(self._item, Secret(anchor.pack()))
         except KeychainError as error:
             self._warn(f"the head of the audit log is not anchored in the keyring: {error}")
+        else:
+            self.kept_seq = anchor.seq
 
     def held(self) -> HeldAnchor | None:
         """What is kept there, if anything can be told. Never raises."""
@@ -55,7 +59,9 @@ class KeyringAnchor:
         if line is None:
             return None
         with suppress(AuditError):
-            return HeldAnchor(rung=Rung.KEYRING, anchor=Anchor.parse(line, source=Path("the keyring")))
+            anchor = Anchor.parse(line, source=Path("the keyring"))
+            self.kept_seq = anchor.seq
+            return HeldAnchor(rung=Rung.KEYRING, anchor=anchor)
         self._warn("what the keyring holds as the audit log's anchor is none; it was passed over")
         return None
 

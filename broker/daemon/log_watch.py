@@ -25,6 +25,7 @@ from broker.contract.wire import JsonValue, WireError, canonical, parse_object
 from broker.core.damage import KnownDamage
 from broker.daemon import disk_look
 from broker.daemon.keyring_anchor import KeyringAnchor
+from broker.daemon.log_reach import reach
 from broker.vault import AuditHead, QuarantineReason
 from broker.vault.keychain import Keychain
 
@@ -87,6 +88,8 @@ class LogWatch:
         """The inspection that spoke against the log, until a human took it over."""
         self.failed: str | None = None
         """Why the latest inspection gave no verdict; None where it gave one."""
+        self.vault_seq: int | None = None
+        """The record that the vault remembers as the head, as far as was told here."""
         self.keyring = None
         if keychain is not None:
             self.keyring = KeyringAnchor(keychain, writer.log_id, head=self.head, warn=notices)
@@ -101,6 +104,7 @@ class LogWatch:
     ) -> Inspection:
         """Also held against the head that the vault remembers. Raises AuditError, soon where it is called off."""
         remembered = [] if head is None else [HeldAnchor(rung=Rung.VAULT, anchor=self._anchor_of(head))]
+        self.vault_seq = None if head is None else head.seq
         return self._inspect([*self._from_file(), *self._from_keyring(), *remembered], known, called_off)
 
     def again(self, known: KnownDamage | None = None, called_off: threading.Event | None = None) -> Inspection:
@@ -163,9 +167,11 @@ class LogWatch:
 
     def to_json(self) -> dict[str, JsonValue]:
         """The part `audit` of the status."""
-        seq, _ = self._writer.head
+        seq, h = self._writer.head
         told: dict[str, JsonValue] = {
             "seq": seq,
+            "behind_ms": self._writer.behind_ms,
+            **reach(self._paths, hash_=h, keyring_seq=self._in_keyring(), vault_seq=self.vault_seq),
             "anchored": self._is_anchored(),
             "trouble": self._trouble(),
             "verdict": None,
@@ -181,6 +187,9 @@ class LogWatch:
         if self._writer.suspended is not None and not (self.latest and self.latest.inspection.suspect):
             told["verdict"] = self._writer.suspended.verdict.value
         return told
+
+    def _in_keyring(self) -> int | None:
+        return None if self.keyring is None else self.keyring.kept_seq
 
     def _is_anchored(self) -> bool:
         writes = self._writer.poisoned is None and self._writer.suspended is None

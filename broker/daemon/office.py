@@ -330,6 +330,7 @@ class DaemonOffice(Archive):
                 at_ms=self._now(),
                 ledger=at.ledger.mark if at.ledger.distrusted is None else None,
             )
+            at.watch.vault_seq = seq
         except VaultError as error:
             self._warn(f"the vault could not take the head of the audit log: {error}")
 

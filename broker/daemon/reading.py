@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from broker.audit import AuditError
+from broker.audit.checkpoint import in_figures
 from broker.audit.history import History, Page, held_backwards, held_forwards, page_of_rows
 from broker.audit.projection import EVENTS_KEPT, Projection
-from broker.audit.reader import LogReading, segments_of
+from broker.audit.reader import NOTES_KEPT, LogReading, segments_of
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.audit_query import AuditQuery
 from broker.core.secret import Secret
@@ -39,6 +40,7 @@ class _Open:
     directory: Path
     audit_sk: Secret
     projection: Projection = field(default_factory=Projection)
+    notes: dict[int, bytes] = field(default_factory=dict)  # of checkpoints, by their numbers
     rebuilt: bool = False
     _tail: LogReading | None = None
     _pieces: Iterator[None] | None = None
@@ -58,6 +60,13 @@ class _Open:
         if self._tail is not None:
             for batch in self._tail.committed():
                 self.projection.append(batch)
+            self._take_notes(self._tail)
+
+    def _take_notes(self, reading: LogReading) -> None:
+        self.notes |= dict(reading.notes)
+        reading.notes.clear()
+        for oldest in sorted(self.notes)[:-NOTES_KEPT]:
+            del self.notes[oldest]
 
     @property
     def history(self) -> History:
@@ -79,9 +88,11 @@ class _Open:
             if self.projection.full:
                 return
             last: deque[tuple[int, bytes | str]] = deque(maxlen=EVENTS_KEPT)
-            for batch in LogReading(self.directory, self.audit_sk, first=path, alone=True).committed():
+            reading = LogReading(self.directory, self.audit_sk, first=path, alone=True)
+            for batch in reading.committed():
                 last.extend(batch)
                 yield
+            self._take_notes(reading)
             self.projection.prepend(list(last))
             yield
 
@@ -137,6 +148,11 @@ class AuditReading:
         head = self._head()
         found, from_seq, rebuilt = await self._ask(lambda held: _sessions(held, query))
         return {"sessions": found, **_told(from_seq, head, rebuilt=rebuilt)}
+
+    async def checkpoints(self, query: AuditQuery) -> JsonObject:
+        head = self._head()
+        found, next_seq, from_seq, rebuilt = await self._ask(lambda held: _checkpoints(held, query))
+        return {"checkpoints": found, "next_seq": next_seq, **_told(from_seq, head, rebuilt=rebuilt)}
 
     async def _ask(self, question: Callable[[_Open], T]) -> T:
         held = self._open
@@ -209,6 +225,19 @@ def _sessions(held: _Open, query: AuditQuery) -> tuple[list[JsonValue], int, boo
         if query.session in {None, one.id} and query.agent in {None, one.agent}
     ]
     return found[: min(query.limit, SESSIONS_MOST)], held.from_seq, held.rebuilt
+
+
+def _checkpoints(held: _Open, query: AuditQuery) -> tuple[list[JsonValue], int | None, int, bool]:
+    """The notes in the files that were read, the newest first; when, is told by the last event before each."""
+    before = (1 << 63) if query.before_seq is None else query.before_seq
+    numbers = [seq for seq in sorted(held.notes, reverse=True) if seq < before]
+    shown = numbers[: query.limit]
+    times, events = {}, held.projection.events_back()
+    for seq in shown:
+        event = next((one for one in events if one.seq < seq), None)
+        times[seq] = None if event is None else event.event.get("at_ms")
+    found: list[JsonValue] = [in_figures(seq, held.notes[seq], times[seq]) for seq in shown]
+    return found, shown[-1] if len(numbers) > len(shown) else None, held.from_seq, held.rebuilt
 
 
 def _before(query: AuditQuery, seq: int) -> AuditQuery:

@@ -131,6 +131,7 @@ class ControlApi:
             _route("GET", "/v1/audit/events", session, self._audit_events),
             _route("GET", "/v1/audit/activity", session, self._audit_activity),
             _route("GET", "/v1/audit/sessions", session, self._audit_sessions),
+            _route("GET", "/v1/audit/checkpoints", session, self._audit_checkpoints),
             _route("POST", "/v1/audit/checkpoint", nothing, lambda _: office.audit_checkpoint()),
             _route("GET", "/v1/diagnostics/{id}", session, lambda ask: office.diagnostic(ask.name)),
         ]
@@ -319,6 +320,9 @@ class ControlApi:
 
     async def _audit_activity(self, asking: Asking) -> JsonValue:
         return await self._office.audit_activity(audit_query(asking.request.query.items()))
+
+    async def _audit_checkpoints(self, asking: Asking) -> JsonValue:
+        return await self._office.audit_checkpoints(audit_query(asking.request.query.items()))
 
     async def _audit_sessions(self, asking: Asking) -> JsonValue:
         return await self._office.audit_sessions(audit_query(asking.request.query.items()))

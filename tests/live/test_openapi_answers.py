@@ -373,6 +373,7 @@ def close_and_stop(daemon: Daemon) -> None:
     assert daemon.control("GET", "/v1/audit/activity?limit=1000")["rows"]
     assert daemon.control("GET", "/v1/audit/sessions?limit=1000")["sessions"]
     assert daemon.control("POST", "/v1/audit/checkpoint", {})["countersigned"]
+    assert daemon.control("GET", "/v1/audit/checkpoints?limit=10")["checkpoints"]
     daemon.control("POST", "/v1/freeze", {})
     daemon.control("POST", "/v1/thaw", daemon.signed("thaw", {}))
     assert daemon.control("POST", "/v1/lock", {})["state"] == "locked"
