@@ -61,6 +61,7 @@ class FrozenRequest:
     deadlines: Deadlines = field(default_factory=Deadlines)
     walk: WalkBound | None = None
     _hashed: tuple[bytes, str] = field(init=False, repr=False, compare=False)  # asked for often, and may be large
+    _digested: tuple[tuple[object, ...], str] = field(init=False, repr=False, compare=False, default=((), ""))
 
     def __post_init__(self) -> None:
         self._hash()
@@ -78,7 +79,16 @@ class FrozenRequest:
 
     @property
     def digest(self) -> str:
-        return digest("doorward/request/v1", self.to_json())
+        """Of the request as it is now: asked for at every step, so it is kept for these very values alone."""
+        values = (
+            self.service, self.operation, self.method, self.url, self.headers, self.body, self.effect,
+            self.destructive, self.targets, self.walk,
+        )  # fmt: skip
+        kept, found = self._digested
+        if kept != values:
+            found = digest("doorward/request/v1", self.to_json())
+            object.__setattr__(self, "_digested", (values, found))
+        return found
 
     @property
     def is_write(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from broker.contract.wire import JsonValue, digest
 from broker.core.policy.model import AgentProgram
@@ -92,13 +93,7 @@ class Anchor:
     @property
     def id(self) -> str:
         """Stable name of the anchor in ledger and audit log."""
-        facts: dict[str, JsonValue] = {
-            "boot_id": self.boot_id,
-            "pid": self.pid,
-            "start": self.start_ticks,
-            "inode": self.inode,
-        }
-        return "an_" + digest("doorward/anchor/v1", facts).removeprefix("sha256:")[:32]
+        return _anchor_id(self.boot_id, self.pid, self.start_ticks, self.inode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +107,12 @@ class Caller:
     agent: str  # a name from [agents], or UNIDENTIFIED
     peer: PeerFacts
     interpreter: bool
+
+
+@lru_cache(maxsize=1024)  # asked for several times in each request
+def _anchor_id(boot_id: str, pid: int, start_ticks: int, inode: int) -> str:
+    facts: dict[str, JsonValue] = {"boot_id": boot_id, "pid": pid, "start": start_ticks, "inode": inode}
+    return "an_" + digest("doorward/anchor/v1", facts).removeprefix("sha256:")[:32]
 
 
 def may_anchor(process: ProcessFacts) -> bool:

@@ -118,11 +118,20 @@ def open_process(pid: int, *, start_ticks: int, inode: int) -> int | None:
 def run_of(pid: int) -> tuple[int, ...] | None:
     """What a process executes now, as `ProcessFacts.run` says it; None where that can't be read."""
     try:
-        status = Path(f"/proc/{pid}/exe").stat()
-        stack = int(_after_name(Path(f"/proc/{pid}/stat").read_bytes())[_STACK])
+        status = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - asked for on each request, and a Path costs as much again
+        stack = int(_after_name(_contents(f"/proc/{pid}/stat"))[_STACK])
     except OSError:
         return None
     return (status.st_dev, status.st_ino, stack)
+
+
+def _contents(path: str) -> bytes:
+    """What one of the kernel's short files says."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
 
 
 def image_of(pid: int) -> tuple[int, ...] | None:

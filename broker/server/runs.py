@@ -239,13 +239,17 @@ class RunTable:
     def _forget(self) -> None:
         """Drop the oldest results past the bounds; runs under way are never dropped."""
         horizon = self._monotonic_s() - KEPT_S
-        for key, run in list(self._runs.items()):
-            within = len(self._runs) - len(self._active) <= KEPT_RESULTS and self._bytes <= KEPT_BYTES
+        ended: list[str] = []
+        kept = len(self._runs) - len(self._active)
+        for key, run in self._runs.items():
+            within = kept - len(ended) <= KEPT_RESULTS and self._bytes <= KEPT_BYTES
             if within and (not run.ended.is_set() or run.ended_at_s > horizon):
                 break
             if run.ended.is_set():
                 self._bytes -= run.size
-                del self._runs[key]
+                ended.append(key)
+        for key in ended:
+            del self._runs[key]
 
 
 def _pulse(event: asyncio.Event) -> None:
