@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from ui.arming import CONFIRM_S, Arming, LoneKey
+from ui.arming import CONFIRM_S, Arming, LoneKey, by_hand
 
 REASONS = (
     "Wrong target: check which one is meant, then ask for it.",
@@ -18,9 +18,9 @@ REASONS = (
 )
 REASON_LIMIT = 200
 WORD_LIMIT = 24
-TYPING_S = 0.010  # characters closer together were not typed by a hand
 WAYS = {"c": "collect", "l": "limit"}
 TOO_QUICK = "too quick: again"
+NOT_BY_HAND = "typed, not pasted"
 
 
 class Mode(Enum):
@@ -88,6 +88,7 @@ class Answering:
     note: str = ""  # why the last key did nothing, where that may surprise
     arming: Arming = field(default_factory=Arming)
     _lone: LoneKey = field(default_factory=LoneKey)
+    _times_s: list[float] = field(default_factory=list)  # when each character of the text came
     _scope: str = "once"
     _choice: str | None = None  # of the key that is held back
     _asked_s: float = 0.0
@@ -100,6 +101,7 @@ class Answering:
 
     def leave(self) -> None:
         self.mode, self.text, self.note, self._choice = Mode.LOOKING, "", "", None
+        self._times_s.clear()
         self._lone.drop()
 
     def noticed(self, now_s: float) -> None:
@@ -113,12 +115,16 @@ class Answering:
         return self._lone.holding
 
     @property
+    def last_key_s(self) -> float:
+        """When the last key was read, wherever it went."""
+        return self._lone.last_s
+
+    @property
     def in_field(self) -> bool:
         return self.mode in {Mode.DENYING, Mode.TYPING}
 
     def key(self, key: Key, barred: Barred, now_s: float) -> bool:
         """Take a key; False if it means nothing to an answer and may be used otherwise."""
-        typed_too_fast = now_s - self._lone.last_s < TYPING_S
         quiet = self._lone.pressed(now_s)
         self.note = ""
         if self._lone.drop():
@@ -133,7 +139,7 @@ class Answering:
             case Mode.DENYING:
                 return self._denying(key, now_s, quiet=quiet)
             case Mode.TYPING:
-                return self._typing(key, now_s, quiet=quiet, too_fast=typed_too_fast)
+                return self._typing(key, now_s, quiet=quiet)
             case Mode.GRANTING | Mode.ENDING:
                 return self._confirming(key, now_s, quiet=quiet)
 
@@ -200,6 +206,7 @@ class Answering:
     def _open(self, mode: Mode, barred: str | None, now_s: float) -> None:
         if barred is None:
             self.mode, self.text, self._asked_s = mode, "", now_s
+            self._times_s.clear()
 
     def _denying(self, key: Key, now_s: float, *, quiet: bool) -> bool:
         if key.name == "enter":
@@ -208,24 +215,25 @@ class Answering:
             elif self.text.strip():
                 self.note = TOO_QUICK
         else:
-            self._edit(key, REASON_LIMIT)
+            self._edit(key, REASON_LIMIT, now_s)
         return True
 
-    def _typing(self, key: Key, now_s: float, *, quiet: bool, too_fast: bool) -> bool:
+    def _typing(self, key: Key, now_s: float, *, quiet: bool) -> bool:
         if key.name == "enter":
             if self.text != self.terms.typed_word:
                 self.note = "that is not the word" if self.text else "type the word: no paste"
                 return True
-            if quiet and self.arming.ready(now_s):
+            if not by_hand(self._times_s):
+                self.text, self.note = "", NOT_BY_HAND
+                self._times_s.clear()
+                self._again(now_s)
+            elif quiet and self.arming.ready(now_s):
                 self._lone.hold(now_s)
             else:
                 self.note = TOO_QUICK
                 self._again(now_s)
-        elif key.printable is not None and too_fast:
-            self.text, self.note = "", "typed, not pasted"
-            self._again(now_s)
         else:
-            self._edit(key, WORD_LIMIT)
+            self._edit(key, WORD_LIMIT, now_s)
         return True
 
     def _confirming(self, key: Key, now_s: float, *, quiet: bool) -> bool:
@@ -237,15 +245,17 @@ class Answering:
         self.leave()
         return True
 
-    def _edit(self, key: Key, limit: int) -> None:
+    def _edit(self, key: Key, limit: int, now_s: float) -> None:
         if key.name == "escape":
             self.leave()
         elif key.name in {"backspace", "ctrl+h"}:
             self.text = self.text[:-1]
         elif key.name == "ctrl+u":
             self.text = ""
-        elif key.printable is not None:
-            self.text = (self.text + key.printable)[:limit]
+        elif key.printable is not None and len(self.text) < limit:
+            self.text += key.printable
+            self._times_s.append(now_s)
+        del self._times_s[len(self.text) :]
 
     def _again(self, now_s: float) -> None:
         self.arming.again(now_s)

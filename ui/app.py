@@ -27,7 +27,10 @@ SCROLL_ROWS = 3
 
 class SystemClock:
     def now(self) -> Moment:
-        return Moment(wall_ms=time.time_ns() // 1_000_000, mono_s=time.monotonic())
+        return self.at(time.monotonic())
+
+    def at(self, read_s: float) -> Moment:
+        return Moment(wall_ms=time.time_ns() // 1_000_000, mono_s=read_s)
 
 
 class Told(Message):
@@ -106,7 +109,7 @@ class DoorwardApp(App[None], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         match event:
             case events.Key():
-                self.window.key(Key(name=event.key, character=event.character))
+                self.window.key(Key(name=event.key, character=event.character), self.window.clock.at(event.time))
                 self.redraw()
             case events.Paste():
                 self.window.paste(event.text)
@@ -134,8 +137,8 @@ class DoorwardApp(App[None], inherit_bindings=False):
         self.window.learn(message.news)
         self._second = -1  # drawn with the next tick: at most ten times a second
 
-    def on_ticked(self) -> None:
-        self.window.tick()
+    def on_ticked(self, message: Ticked) -> None:
+        self.window.tick(self.window.clock.at(message.time))
         if self.window.closed:
             self.exit()
             return

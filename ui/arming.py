@@ -1,13 +1,17 @@
 """When a key may decide: arming after the card was drawn, and the rule that a deciding key counts only alone.
 
 A key that comes too early, too close to another one, or before the whole card was on the screen decides nothing and
-starts the arming again. Time is an argument (monotonic seconds). Pure.
+starts the arming again. A confirming word counts if a hand can have typed it. Time is an argument (monotonic seconds,
+when the key was read). Pure.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 LONE_S = 0.150  # no other key so long before and after a deciding key
 CONFIRM_S = 0.5  # `y` counts only so long after its question was asked
+BUNCH_S = 0.010  # characters closer together were handed over at once
+HAND_S = 0.025  # on the average of a word, no hand is faster than that from one character to the next
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +48,22 @@ class Arming:
 
     def ready(self, now_s: float) -> bool:
         return self._since_s is not None and self.left_s(now_s) <= 0.0
+
+
+def by_hand(times_s: Sequence[float]) -> bool:
+    """Whether a hand can have typed a word whose characters came at these times.
+
+    A busy terminal hands keys over in bunches, so single gaps say little. A word took a hand some time as a whole, and
+    a third of it at least came apart from its longest bunch; pasted text comes all at once.
+    """
+    if len(times_s) < 2:
+        return True
+    longest = bunch = 1
+    for earlier, later in zip(times_s, times_s[1:], strict=False):
+        bunch = bunch + 1 if later - earlier < BUNCH_S else 1
+        longest = max(longest, bunch)
+    took_s = times_s[-1] - times_s[0]
+    return took_s >= (len(times_s) - 1) * HAND_S and longest * 3 <= len(times_s) * 2 + 2
 
 
 @dataclass(slots=True, kw_only=True)

@@ -52,6 +52,10 @@ _TOLD_BY_STATUS = {"Audit"}  # reading it again would bring the next status, and
 class Clock(Protocol):
     def now(self) -> Moment: ...
 
+    def at(self, read_s: float) -> Moment:
+        """The moment of a key that was read then (monotonic), however long it waited for its turn."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -264,8 +268,8 @@ class Window:
 
     # Input.
 
-    def key(self, key: Key) -> None:
-        now = self.clock.now()
+    def key(self, key: Key, now: Moment | None = None) -> None:
+        now = now or self.clock.now()
         self._key_s = now.mono_s
         quiet = self._lone.pressed(now.mono_s)
         self._said, self.world = "", replace(self.world, notice="")
@@ -369,9 +373,9 @@ class Window:
         if self.current == APPROVALS:
             self.approvals.scrolled(by)
 
-    def tick(self) -> None:
+    def tick(self, now: Moment | None = None) -> None:
         """Ten times a second: deciding keys that proved to be alone, questions answered, lists that live."""
-        now = self.clock.now()
+        now = now or self.clock.now()
         if self._asked is not None and self._lone.alone(now.mono_s):
             asked, self._asked = self._asked, None
             if asked.task is None:

@@ -11,7 +11,7 @@ from typing import Self
 
 WAIT_S = 20.0
 PAUSE_S = 0.3  # a deciding key counts only alone
-TYPING_S = 0.1  # a busy terminal hands over keys in bunches, which are taken for a paste
+TYPING_S = 0.1  # a quick hand; what comes all at once is taken for a paste
 TRIES = 5
 
 

@@ -1,9 +1,10 @@
 import pytest
 
-from ui.answering import REASONS, Answering, Approve, Barred, Deny, Key, Mode, Terms
+from ui.answering import NOT_BY_HAND, REASONS, Answering, Approve, Barred, Deny, Key, Mode, Terms
 
 CALM = Terms(typed_word=None, session_offered=True)
 GRAVE = Terms(typed_word="1290", session_offered=False)
+LONG = Terms(typed_word="svc-build-7", session_offered=False)
 FREE = Barred(approving=None, denying=None)
 
 
@@ -157,7 +158,7 @@ def test_a_wrong_word_and_a_pasted_one_are_told_to_be_so() -> None:
     assert (Mode.TYPING, "that is not the word") == (hand.answering.mode, hand.answering.note)
 
     hand = Hand(GRAVE).press("a", every_s=0.5).press("1", "2", "9", "0", "enter", every_s=0.0)
-    assert "no paste" in hand.answering.note
+    assert NOT_BY_HAND == hand.answering.note
     assert hand.wait(1.0) is None
 
 
@@ -230,6 +231,59 @@ def test_a_key_that_went_elsewhere_drops_the_held_one() -> None:
 
     assert hand.wait(1.0) is None
     assert not hand.answering.arming.ready(hand.now_s)
+
+
+BUNCHES = {
+    "two halves": (0.0, 0.0, 0.2, 0.2),
+    "three and one": (0.0, 0.0, 0.0, 0.4),
+    "the last three after a pause": (0.0, 0.5, 0.5, 0.5),
+    "a quick hand": (0.0, 0.06, 0.12, 0.18),
+}
+
+
+@pytest.mark.parametrize("times_s", BUNCHES.values(), ids=BUNCHES)
+def test_a_word_that_a_busy_terminal_hands_over_in_bunches_counts(times_s: tuple[float, ...]) -> None:
+    hand = Hand(GRAVE).press("a")
+    start_s = hand.now_s
+    for at_s, name in zip(times_s, "1290", strict=True):
+        hand.now_s = start_s + at_s
+        hand.press(name, every_s=0.0)
+    hand.now_s += 0.3
+
+    assert Approve(scope="once", confirm="1290") == hand.press("enter").wait(0.2)
+
+
+AT_ONCE = {
+    "one stroke": (0.0, 0.0, 0.0, 0.0),
+    "one by one without a pause": (0.0, 0.009, 0.018, 0.027),
+    "in two strokes close together": (0.0, 0.0, 0.02, 0.02),
+}
+
+
+@pytest.mark.parametrize("times_s", AT_ONCE.values(), ids=AT_ONCE)
+def test_a_word_that_came_at_once_is_taken_for_a_paste_however_long_enter_waits(times_s: tuple[float, ...]) -> None:
+    hand = Hand(GRAVE).press("a")
+    start_s = hand.now_s
+    for at_s, name in zip(times_s, "1290", strict=True):
+        hand.now_s = start_s + at_s
+        hand.press(name, every_s=0.0)
+    hand.now_s += 3.0
+
+    assert hand.press("enter").wait(3.0) is None
+    assert ("", NOT_BY_HAND) == (hand.answering.text, hand.answering.note)
+
+
+def test_what_was_pasted_is_not_made_good_by_typing_its_end() -> None:
+    hand = Hand(LONG).press("a").press(*"svc-build", every_s=0.0).press(*"-7").press("enter")
+
+    assert hand.wait(1.0) is None
+    assert NOT_BY_HAND == hand.answering.note
+
+
+def test_letters_that_were_taken_back_do_not_count_as_time() -> None:
+    hand = Hand(GRAVE).press("a").press(*"1290", every_s=0.0).press("x", every_s=2.0).press("backspace", "enter")
+
+    assert hand.wait(1.0) is None
 
 
 GAP = Terms(typed_word="svc-build-7", session_offered=False, choices=("collect", "limit"))

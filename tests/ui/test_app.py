@@ -12,7 +12,7 @@ from tests.fakes.control_feed import ControlFeed
 from tests.ui.cards import calm_read, delete_release
 from tests.ui.scenes import READY, StillClock, entry, served
 from ui.answering import REASONS, Approve, Deny
-from ui.app import DoorwardApp
+from ui.app import DoorwardApp, SystemClock, Ticked
 from ui.messages import ApproverNews, CardNews, Connected, Decide, Lost, QueueNews, Unlock
 from ui.paper import text_of
 from ui.widgets.grid import Grid, harmless
@@ -33,7 +33,7 @@ class Hand:
             await self.tick()
 
     async def tick(self) -> None:
-        self.app.on_ticked()
+        self.app.on_ticked(Ticked())
         await self.pilot.pause()
 
     async def wait(self, seconds: float) -> None:
@@ -225,3 +225,20 @@ async def test_without_colour_every_segment_is_without_colour(monkeypatch: pytes
 def test_the_last_line_of_defence_escapes_what_a_terminal_would_obey() -> None:
     assert "\\u{1b}[2J" == harmless("\x1b[2J")
     assert "plain" == harmless("plain")
+
+
+async def test_keys_are_judged_by_when_they_were_read_and_not_by_when_their_turn_came() -> None:
+    clock = SystemClock()
+    feed = ControlFeed({"ap_000000000002": CardNews(served=served(delete_release()))})
+    app = DoorwardApp(feed, clock=clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.tell(Connected(status=READY, waiting=(entry(delete_release()),)), ApproverNews(ready=True))
+        await pilot.pause()
+        read_s = clock.now().mono_s
+        for at, name in enumerate("n" * 3):
+            key = events.Key(name, name)
+            key.time = read_s + at
+            app.post_message(key)
+        await pilot.pause()
+
+        assert read_s + 2 == app.window.approvals.answering.last_key_s
