@@ -85,6 +85,10 @@ class SecretSet:
     def __repr__(self) -> str:
         return "<secret set>"
 
+    def may_stand_in(self, data: bytes) -> bool:
+        """A quick look: where it says no, there is no spelling of any value."""
+        return self._traces.are_in(data)
+
     def clean(self, data: bytes) -> Cleaned:
         """Replace every spelling; `withheld` tells that what is left may not be given out."""
         if not self._traces.are_in(data):
@@ -304,6 +308,9 @@ class _Work:
         return whole
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        texts = "\0".join((*headers, *headers.values()))  # one look at all of them, which mostly is enough
+        if not self._secrets.may_stand_in(texts.encode("utf-8", "surrogatepass")):
+            return dict(headers)
         kept = {}
         for name, value in headers.items():
             if self._secrets.in_lower_case(name.encode("utf-8", "surrogatepass")):
