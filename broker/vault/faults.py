@@ -20,6 +20,8 @@ class Fault(StrEnum):
     NOT_QUARANTINED = "not_quarantined"
     WRONG_PASSPHRASE = "wrong_passphrase"  # noqa: S105 - the name of a fault
     TOO_SOON = "too_soon"
+    SHARE_MISSING = "share_missing"  # the keyring's part of the key is not there
+    LAST_METHOD = "last_method"  # a vault without an unlock method could never be opened again
     UNKNOWN_CREDENTIAL = "unknown_credential"
     NAME_TAKEN = "name_taken"
     NOTHING_PENDING = "nothing_pending"

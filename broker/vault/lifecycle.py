@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from broker.contract.kdf import KdfError, KdfParams
+from broker.contract.kdf import KdfParams
 from broker.contract.reasons import VaultState
-from broker.contract.wire import WireError, parse_json
+from broker.contract.unlock_methods import UnlockMethod
 from broker.core.secret import Secret
 from broker.vault.faults import (
     Damage,
@@ -30,10 +30,11 @@ from broker.vault.faults import (
 )
 from broker.vault.index import RecordKind
 from broker.vault.opened import Opened, opened
-from broker.vault.records import PASSPHRASE, Edit, checked, passphrase_wrap, unwrapped
-from broker.vault.sealed import KEY_BYTES, SealBroken, VaultKey
+from broker.vault.records import Edit, checked
+from broker.vault.sealed import SealBroken, VaultKey
 from broker.vault.slowdown import Slowdown
 from broker.vault.store import Contents, Head, Store, Wrap
+from broker.vault.unlocking import Given, spelled, unwrapped
 
 Check: TypeAlias = Callable[[Opened], QuarantineReason | None]
 
@@ -46,7 +47,7 @@ class Lifecycle:
         self._writing = threading.RLock()
         self._slowdown = Slowdown(monotonic_s)
         self._log_id = contents.head.log_id
-        self._kdf = _kdf_of(_passphrase_wrap_in(contents.wraps))
+        self._known = spelled(contents.wraps)
         self._term = contents.head.term
         self._generation = contents.head.generation
         self._opened: Opened | None = None
@@ -102,7 +103,17 @@ class Lifecycle:
     @property
     def kdf(self) -> KdfParams:
         """How the passphrase becomes the key. A client decides by itself whether that is strong enough."""
-        return self._kdf
+        return self._known[0].kdf
+
+    @property
+    def methods(self) -> tuple[UnlockMethod, ...]:
+        """How it can be opened. Unauthenticated until the vault was unlocked."""
+        return tuple(item.method for item in self._known)
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """Names of the keyring's shares that its methods use."""
+        return frozenset(item.share for item in self._known if item.share is not None)
 
     @property
     def quarantine_reason(self) -> QuarantineReason | None:
@@ -115,18 +126,20 @@ class Lifecycle:
 
     # Changes of state.
 
-    def unlock(self, kek: Secret, *, check: Check | None = None) -> None:
+    def unlock(self, kek: Secret | None, *, share: Secret | None = None, check: Check | None = None) -> None:
         """Check everything sealed and become ready, under a new term. On a ready vault it only checks the key.
 
         `check` looks at what was opened while the state is still `unlocking` (the audit log against generation and
-        remembered head) and may name a reason for quarantine. Raises WrongPassphrase, UnlockTooSoon, VaultQuarantined.
+        remembered head) and may name a reason for quarantine. Raises WrongPassphrase, UnlockTooSoon, VaultQuarantined,
+        and VaultError where what was given is too little for any of the vault's methods.
         """
+        given = Given(kek=kek, share=share)
         with self._writing:
             self._refuse_quarantined()
             if self._opened is not None:
-                self._unwrapped(self._opened.records.head, self._opened.records.wraps, kek).wipe()
+                self._unwrapped(self._opened.records.head, self._opened.records.wraps, given).wipe()
                 return
-            with self._unlocking(kek, self._store.read()) as candidate:
+            with self._unlocking(given, self._store.read()) as candidate:
                 reason = None if check is None else check(candidate)
                 if reason is not None:
                     raise Damage(reason)
@@ -146,7 +159,14 @@ class Lifecycle:
         with self._writing:
             self._quarantined(reason)
 
-    def readopt(self, kek: Secret, *, generation_floor: int = 0, floor: Callable[[Opened], int] | None = None) -> None:
+    def readopt(
+        self,
+        kek: Secret | None,
+        *,
+        share: Secret | None = None,
+        generation_floor: int = 0,
+        floor: Callable[[Opened], int] | None = None,
+    ) -> None:
         """Take a quarantined vault over as it is, at a human's word, and become ready.
 
         What is sealed has to agree with itself; what is broken needs a backup. The remembered audit head is forgotten,
@@ -157,27 +177,13 @@ class Lifecycle:
             if self._quarantine is None:
                 raise VaultError(Fault.NOT_QUARANTINED, "the vault is not quarantined; there is nothing to adopt")
             contents = self._store.resume()
-            self._kdf = _kdf_of(_passphrase_wrap_in(contents.wraps))
-            with self._unlocking(kek, contents, adopting=True) as candidate:
+            self._known = spelled(contents.wraps)
+            with self._unlocking(Given(kek=kek, share=share), contents, adopting=True) as candidate:
                 known = generation_floor if floor is None else max(generation_floor, floor(candidate))
                 term = max(self._term, contents.head.term, candidate.records.index.term) + 1
                 generation = max(candidate.generation, known) + 1
                 edit = Edit(removes=candidate.records.ids(RecordKind.AUDIT_HEAD))
                 self._use(self._written(candidate, edit, term=term, generation=generation))
-
-    def rewrap(self, old_kek: Secret, new_kek: Secret, new_kdf: KdfParams) -> None:
-        """Another passphrase for the same vault, locked or ready. Copies of the old file keep opening with the old."""
-        if len(new_kek) != KEY_BYTES:
-            raise VaultError(Fault.INVALID, f"a key has {KEY_BYTES} bytes")
-        with self._writing:
-            self._refuse_quarantined()
-            if self._opened is not None:
-                self._unwrapped(self._opened.records.head, self._opened.records.wraps, old_kek).wipe()
-                self._opened = self._rewrapped(self._opened, new_kek, new_kdf)
-                return
-            with self._unlocking(old_kek, self._store.read()) as candidate:
-                self._rewrapped(candidate, new_kek, new_kdf)
-            self._move_term()
 
     # How it is done.
 
@@ -193,12 +199,12 @@ class Lifecycle:
             raise VaultQuarantined(self._quarantine)
 
     @contextmanager
-    def _unlocking(self, kek: Secret, contents: Contents, *, adopting: bool = False) -> Iterator[Opened]:
+    def _unlocking(self, given: Given, contents: Contents, *, adopting: bool = False) -> Iterator[Opened]:
         """The checked contents, in no use yet. Their key is wiped unless they were put in use."""
         key: VaultKey | None = None
         self._state = VaultState.UNLOCKING
         try:
-            key = self._unwrapped(contents.head, contents.wraps, kek)
+            key = self._unwrapped(contents.head, contents.wraps, given)
             yield opened(checked(key, contents, term=None if adopting else self._term))
         except Damage as damage:
             raise self._quarantined(damage.reason) from None
@@ -208,12 +214,12 @@ class Lifecycle:
                 if key is not None:
                     key.wipe()
 
-    def _unwrapped(self, head: Head, wraps: Sequence[Wrap], kek: Secret) -> VaultKey:
-        """Raises WrongPassphrase, or UnlockTooSoon within the wait after one."""
+    def _unwrapped(self, head: Head, wraps: Sequence[Wrap], given: Given) -> VaultKey:
+        """Raises WrongPassphrase, UnlockTooSoon within the wait after one, VaultError where too little was given."""
         if self._slowdown.remaining_s > 0:
             raise UnlockTooSoon(self._slowdown.remaining_s)
         try:
-            key = unwrapped(_passphrase_wrap_in(wraps), kek, head)
+            key = unwrapped(wraps, given, head)
         except SealBroken:
             raise WrongPassphrase(self._slowdown.failed()) from None
         self._slowdown.succeeded()
@@ -229,12 +235,6 @@ class Lifecycle:
         with self._noticing_others():
             self._store.write(change)
         self._term, self._generation = term, after.generation
-        return after
-
-    def _rewrapped(self, before: Opened, kek: Secret, kdf: KdfParams) -> Opened:
-        wrap = passphrase_wrap(before.records.key, kek, kdf, log_id=self._log_id)
-        after = self._written(before, Edit(wraps=(wrap,)), term=self._term)
-        self._kdf = kdf
         return after
 
     def _use(self, candidate: Opened) -> None:
@@ -269,20 +269,6 @@ class Lifecycle:
         current, self._opened = self._opened, None
         if current is not None:
             current.records.key.wipe()
-
-
-def _passphrase_wrap_in(wraps: Sequence[Wrap]) -> Wrap:
-    for wrap in wraps:
-        if wrap.method == PASSPHRASE:
-            return wrap
-    raise VaultError(Fault.NOT_A_VAULT, "the vault has no unlock method that this version knows; restore a backup")
-
-
-def _kdf_of(wrap: Wrap) -> KdfParams:
-    try:
-        return KdfParams.from_json(parse_json(wrap.params))
-    except (KdfError, WireError) as cause:
-        raise VaultError(Fault.NOT_A_VAULT, f"the vault's key derivation is not acceptable: {cause}") from cause
 
 
 def _quarantine_of(spelling: str | None) -> QuarantineReason | None:

@@ -8,17 +8,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from broker.contract.kdf import KdfParams
-from broker.contract.wire import canonical
-from broker.core.secret import Secret
 from broker.vault.faults import Damage, QuarantineReason
 from broker.vault.index import Index, IndexEntry, RecordKind, decode_index, sealed_digest, wraps_digest
 from broker.vault.sealed import SealBroken, VaultKey
 from broker.vault.store import Change, Contents, Head, SealedRecord, Wrap
 
 RECORD_ID_BYTES = 16
-PASSPHRASE = "passphrase"  # noqa: S105 - the name of an unlock method
-_WRAP = b"doorward/vault/wrap/v1\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -35,6 +30,7 @@ class Edit:
     puts: tuple[Put, ...] = ()
     removes: tuple[bytes, ...] = ()
     wraps: tuple[Wrap, ...] = ()
+    drops: tuple[str, ...] = ()  # unlock methods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -72,7 +68,7 @@ class RecordSet:
         for item, record in zip(edit.puts, put, strict=True):
             sealed[record.id] = record.sealed
             entries[record.id] = IndexEntry(kind=item.kind, version=record.version, digest=sealed_digest(record.sealed))
-        wraps = {wrap.method: wrap for wrap in (*self.wraps, *edit.wraps)}
+        wraps = {wrap.method: wrap for wrap in (*self.wraps, *edit.wraps) if wrap.method not in edit.drops}
         index = Index(
             log_id=self.head.log_id,
             generation=self.head.generation + 1 if generation is None else generation,
@@ -89,7 +85,7 @@ class RecordSet:
         )
         after = RecordSet(key=self.key, head=head, wraps=tuple(wraps.values()), index=index, sealed=sealed)
         new_wraps = {wrap.method: wrap for wrap in edit.wraps}
-        return after, Change(head=head, put=put, remove=edit.removes, wraps=new_wraps)
+        return after, Change(head=head, put=put, remove=edit.removes, wraps=new_wraps, drop=edit.drops)
 
     def _sealed_record(self, item: Put) -> SealedRecord:
         before = self.index.entries.get(item.record_id)
@@ -135,17 +131,3 @@ def checked(key: VaultKey, contents: Contents, *, term: int | None) -> RecordSet
         raise Damage(QuarantineReason.RECORD_MISSING)
     sealed = {record.id: record.sealed for record in contents.records}
     return RecordSet(key=key, head=head, wraps=contents.wraps, index=index, sealed=sealed)
-
-
-def passphrase_wrap(key: VaultKey, kek: Secret, kdf: KdfParams, *, log_id: str) -> Wrap:
-    params = canonical(kdf.to_json())
-    return Wrap(method=PASSPHRASE, params=params, sealed=key.wrapped(kek, _wrap_place(PASSPHRASE, params, log_id)))
-
-
-def unwrapped(wrap: Wrap, kek: Secret, head: Head) -> VaultKey:
-    """Raises SealBroken where the key is not the one that the vault was wrapped with."""
-    return VaultKey.unwrapped(head.aead, kek, wrap.sealed, _wrap_place(wrap.method, wrap.params, head.log_id))
-
-
-def _wrap_place(method: str, params: bytes, log_id: str) -> bytes:
-    return _WRAP + canonical({"method": method, "params": params.hex(), "log_id": log_id})

@@ -95,6 +95,7 @@ class Change:
     put: tuple[SealedRecord, ...] = ()
     remove: Collection[bytes] = ()
     wraps: Mapping[str, Wrap] = field(default_factory=dict)
+    drop: Collection[str] = ()  # unlock methods
 
 
 class Store:
@@ -160,6 +161,7 @@ class Store:
         with self._transaction(Fault.UNWRITABLE):
             self._update_head(change.head)
             self._connection.executemany("DELETE FROM records WHERE id = ?", [(record,) for record in change.remove])
+            self._connection.executemany("DELETE FROM wraps WHERE method = ?", [(method,) for method in change.drop])
             self._put_rows(change.wraps.values(), change.put)
         self._written = (change.head.term, change.head.generation)
 

@@ -5,7 +5,7 @@ Every change is durable when its call returns, and raises VaultError where nothi
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from broker.contract.kdf import KdfParams
 from broker.contract.statements import policy_bytes
+from broker.contract.unlock_methods import UnlockMethod
 from broker.core.credential import ALONE, Beside, Binding, Credential, CredentialMeta, CredentialSecret, with_value
 from broker.core.damage import KnownDamage
 from broker.core.ledger import LedgerMark
@@ -33,11 +34,12 @@ from broker.vault.contents import (
 from broker.vault.faults import Fault, VaultError
 from broker.vault.hosts import KnownHosts
 from broker.vault.index import RecordKind
-from broker.vault.lifecycle import Lifecycle
-from broker.vault.records import Edit, Put, blank, new_id, passphrase_wrap
+from broker.vault.records import Edit, Put, blank, new_id
+from broker.vault.rewrapping import Rewrapping
 from broker.vault.sealed import KEY_BYTES, VaultKey, preferred
 from broker.vault.shelf import Shelved, adding, confirming, find, rebinding, removing, rotating, undoing
 from broker.vault.store import Contents, Store
+from broker.vault.unlocking import Given, wrapped
 
 MAX_POLICY_BYTES = 4 << 20
 _LOG_ID = re.compile(r"[!-~]{1,128}")
@@ -45,7 +47,7 @@ _PURPOSE = re.compile(r"[a-z0-9][a-z0-9./_-]{0,63}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-class Vault(Lifecycle):
+class Vault(Rewrapping):
     """One vault file, opened by one process. Made by `open`; safe to use from several threads."""
 
     @staticmethod
@@ -59,12 +61,19 @@ class Vault(Lifecycle):
         root_seed: Secret,
         approver_public_key: bytes,
         now_ms: int,
+        methods: Sequence[UnlockMethod] = (UnlockMethod.PASSPHRASE,),
+        share: Secret | None = None,
     ) -> None:
-        """Write a new vault with its first approver. Raises VaultError where there is one, and leaves that as it is."""
+        """Write a new vault with its first approver, to be opened by each of `methods`.
+
+        Raises VaultError where there is one, and leaves that as it is.
+        """
         lengths = (len(kek), len(audit_sk), len(root_seed), len(approver_public_key))
         if lengths != (KEY_BYTES, 32, 32, PUBLIC_KEY_BYTES) or not _LOG_ID.fullmatch(log_id):
             raise VaultError(Fault.INVALID, "a vault is made of four values of 32 bytes and a log id of plain ASCII")
-        key = VaultKey.fresh(preferred())
+        if not methods:
+            raise VaultError(Fault.LAST_METHOD, "a vault has one unlock method or more")
+        key, given = VaultKey.fresh(preferred()), Given(kek=kek, share=share)
         approvers = (Approver(public_key=approver_public_key, enrolled_at_ms=now_ms),)
         audit_keys = AuditKeys(audit_sk=audit_sk, root_seed=root_seed)
         edit = Edit(
@@ -72,7 +81,7 @@ class Vault(Lifecycle):
                 Put(kind=RecordKind.APPROVERS, record_id=new_id(), content=encode_approvers(approvers)),
                 Put(kind=RecordKind.AUDIT_KEYS, record_id=new_id(), content=audit_keys.encode()),
             ),
-            wraps=(passphrase_wrap(key, kek, kdf, log_id=log_id),),
+            wraps=tuple(wrapped(method, key, given, kdf, log_id=log_id) for method in methods),
         )
         try:
             records, change = blank(key, log_id=log_id, term=1).changed(edit, term=1)
