@@ -5,35 +5,45 @@ multiplexers, init and user managers never anchor. What a client says about itse
 Reads no /proc: server/peer.py does, and hands the facts in.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from types import MappingProxyType
 
-from broker.contract.wire import JsonValue, digest
+from broker.contract.wire import JsonObject, JsonValue, digest
 from broker.core.policy.model import AgentProgram
 
 UNIDENTIFIED = "unidentified"
+UNNAMED = "unnamed"
+OUR_CLIENT = "broker.cli"  # as it stands in the command line of whatever `doorward` runs
+NO_LISTENERS: Mapping[tuple[int, int, int], str] = MappingProxyType({})
 
 NEVER_ANCHORS = frozenset(
     {
-        "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox", "nu", "pwsh",
-        "tmux", "screen", "zellij", "abduco", "dtach", "script", "login", "su", "sudo", "doas", "sshd", "mosh-server",
-        "init", "systemd", "launchd", "runit", "s6-svscan", "openrc-init", "tini", "dumb-init", "containerd-shim",
-        "conmon", "cron", "crond", "atd", "gnome-terminal-server", "konsole", "xterm", "alacritty", "kitty",
-        "wezterm-gui", "foot", "ghostty", "terminator", "xfce4-terminal", "ptyxis",
+        "sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "ksh93", "mksh", "yash", "fish", "csh", "tcsh", "busybox",
+        "toybox", "nu", "elvish", "pwsh",
+        "tmux", "tmate", "screen", "zellij", "abduco", "dtach", "dvtm", "script", "ttyd", "login", "su", "runuser",
+        "sudo", "doas", "pkexec", "sshd", "sshd-session", "dropbear", "mosh-server", "etterminal",
+        "init", "systemd", "systemd-executor", "launchd", "runit", "runsvdir", "runsv", "s6-svscan", "s6-supervise",
+        "openrc-init", "openrc-run", "dinit", "procd", "tini", "docker-init", "dumb-init", "catatonit",
+        "containerd-shim", "containerd-shim-runc-v2", "conmon", "crun", "runc", "cron", "crond", "anacron", "atd",
+        "gnome-terminal-server", "kgx", "konsole", "yakuake", "xterm", "urxvt", "urxvtd", "st", "alacritty", "kitty",
+        "wezterm-gui", "wezterm-mux-server", "foot", "footclient", "ghostty", "terminator", "tilix", "xfce4-terminal",
+        "mate-terminal", "lxterminal", "qterminal", "terminology", "ptyxis", "rio", "contour",
     }
 )  # fmt: skip
 INTERPRETERS = frozenset({"node", "bun", "deno", "ruby", "perl", "java", "php", "uv", "npx", "npm"})
 
 
 class Span(StrEnum):
-    """What a session spans: one process, a process and what it starts, or one connection alone."""
+    """What a session spans: one process, it and what it starts, one connection, or all that reaches a listener."""
 
     PROCESS = "process"
     TREE = "tree"
     CONNECTION = "connection"
+    CONTAINER = "container"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +60,7 @@ class ProcessFacts:
     cwd: str | None = None
     exe_sha256: str | None = None
     stack: int = 0  # where its stack begins: elsewhere after each exec; 0 where the kernel does not tell
+    exe_here: bool = True  # the path of `exe`, looked up by us, is the file that runs: others may mount what they like
 
     @property
     def run(self) -> tuple[int, ...] | None:
@@ -75,6 +86,7 @@ class PeerFacts:
     ancestors: tuple[ProcessFacts, ...]
     boot_id: str
     foreign_namespace: bool = False
+    container: str | None = None  # the short id of the container that it lives in, where its cgroup tells one
 
     @property
     def chain(self) -> tuple[ProcessFacts, ...]:
@@ -108,6 +120,20 @@ class Caller:
     peer: PeerFacts
     interpreter: bool
 
+    @property
+    def container(self) -> str | None:
+        """The container that it is known to live in: by its listener's name, else by its short id, else `unnamed`."""
+        if self.span is Span.CONTAINER:
+            return self.agent
+        return (self.peer.container or UNNAMED) if self.peer.foreign_namespace else None
+
+    @property
+    def budget(self) -> Hashable:
+        """Whose limits, mutes and counts it shares: all processes of one program of one user, or one container."""
+        if self.span is Span.CONTAINER:
+            return (Span.CONTAINER.value, self.agent)
+        return (self.program.uid, self.program.exe_id or self.program.exe)
+
 
 @lru_cache(maxsize=1024)  # asked for several times in each request
 def _anchor_id(boot_id: str, pid: int, start_ticks: int, inode: int) -> str:
@@ -116,11 +142,16 @@ def _anchor_id(boot_id: str, pid: int, start_ticks: int, inode: int) -> str:
 
 
 def may_anchor(process: ProcessFacts) -> bool:
-    return process.pid > 1 and process.name not in NEVER_ANCHORS
+    return process.pid > 1 and not _starts_others(process)
 
 
 def is_interpreter(process: ProcessFacts) -> bool:
-    return process.name in INTERPRETERS or process.name in NEVER_ANCHORS or process.name.startswith("python")
+    return process.name in INTERPRETERS or _starts_others(process) or process.name.startswith("python")
+
+
+def _starts_others(process: ProcessFacts) -> bool:
+    """A shell, terminal, multiplexer or manager, also as `bash5` or `zsh-5.9`."""
+    return process.name in NEVER_ANCHORS or process.name.rstrip("0123456789.-_") in NEVER_ANCHORS
 
 
 def named_by(agents: Mapping[str, AgentProgram], process: ProcessFacts) -> str | None:
@@ -129,6 +160,8 @@ def named_by(agents: Mapping[str, AgentProgram], process: ProcessFacts) -> str |
         program = agents[name]
         if process.exe is None or not fnmatchcase(process.exe, program.exe):
             continue
+        if program.sha256 is None and not process.exe_here and not program.exe.startswith("*"):
+            continue  # a path proves something only where we would find that file at it
         if program.argv is not None and not any(fnmatchcase(word, program.argv) for word in process.argv):
             continue
         if program.sha256 is not None and program.sha256 != process.exe_sha256:
@@ -143,13 +176,18 @@ def identify(
     agents: Mapping[str, AgentProgram],
     holders: Mapping[tuple[int, int, int], Span],
     claimed: Collection[int] = (),
+    listeners: Mapping[tuple[int, int, int], str] = NO_LISTENERS,
 ) -> Caller:
     """Choose the anchor of a peer.
 
     The nearest process that holds a session, else the nearest named one, else one that the client claims within its
     own chain, else the connection alone. `holders` maps process keys to the span of the session that they hold: one
     that was claimed, or goes by its name, is none, for what it has is no business of the others that it started.
+    `listeners` are processes that hand on what a container asks, with the name that an approver signed for each.
     """
+    name = listeners.get(peer.process.key)
+    if name is not None:
+        return replace(_within(peer, 0, Span.CONTAINER, {}), agent=name)
     for depth, process in enumerate(peer.chain):
         span = holders.get(process.key)
         if span is Span.TREE or (span is not None and depth == 0):
@@ -161,6 +199,26 @@ def identify(
         if process.pid in claimed and may_anchor(process):
             return _within(peer, depth, Span.TREE, agents)
     return _within(peer, 0, Span.CONNECTION, agents)
+
+
+def naming(caller: Caller) -> JsonObject | None:
+    """What `[agents.NAME]` would have to say for an unidentified caller; None for one that has a name.
+
+    Of the processes from the caller up to its anchor the nearest that could be an agent, and is not our own client.
+    An interpreter's own path names nobody, so its script goes along; where none is seen there is nothing to offer.
+    """
+    if caller.agent != UNIDENTIFIED:
+        return None
+    for process in caller.peer.chain:
+        if process.exe is not None and may_anchor(process) and OUR_CLIENT not in process.argv:
+            exe = process.exe.removesuffix(" (deleted)")
+            if not is_interpreter(process):
+                return {"exe": exe, "argv": None}
+            script = next((word for word in process.argv[1:] if word and not word.startswith("-")), None)
+            return None if script is None else {"exe": exe, "argv": script}
+        if process is caller.anchor_process and caller.span is not Span.CONNECTION:
+            return None
+    return None
 
 
 def _within(peer: PeerFacts, depth: int, span: Span, agents: Mapping[str, AgentProgram]) -> Caller:

@@ -17,10 +17,15 @@ from pathlib import Path
 from typing import Protocol
 
 from broker.core.identity import PeerFacts, ProcessFacts
+from broker.server import namespaces
 
 SO_PEERPIDFD = getattr(socket, "SO_PEERPIDFD", 77)  # Python 3.11 has no constant
 ANCESTORS_MAX = 32
 ARGV_BYTES = 16_384
+OUTSIDE = (
+    "the caller lives outside this pid namespace and can't be told from others there; give its container a listener of "
+    "its own: doorward listen --for NAME PATH"
+)
 _STACK = 25  # among the fields of /proc/PID/stat behind the name
 
 
@@ -67,12 +72,16 @@ def inspect(connection: Endpoint, *, boot: str) -> PinnedPeer:
     try:
         process, parent = _read(pidfd)
         ancestors = _ancestors(pidfd, parent)
-        theirs = _namespace(process.pid)
-        foreign = theirs is not None and theirs != _namespace("self")
-        return PinnedPeer(
-            facts=PeerFacts(process=process, ancestors=ancestors, boot_id=boot, foreign_namespace=foreign),
-            pidfd=pidfd,
+        theirs = namespaces.of_pid(process.pid)
+        foreign = theirs is not None and theirs != namespaces.our_own()
+        facts = PeerFacts(
+            process=process,
+            ancestors=ancestors,
+            boot_id=boot,
+            foreign_namespace=foreign,
+            container=namespaces.container_of(process.pid) if foreign else None,
         )
+        return PinnedPeer(facts=facts, pidfd=pidfd)
     except BaseException:
         os.close(pidfd)
         raise
@@ -177,9 +186,7 @@ def _fallback_pidfd(connection: Endpoint, cause: OSError) -> int:
     """Before Linux 6.5: the pid may have been recycled between connect and here, which is said in `doctor`."""
     pid: int = struct.unpack("=iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
     if pid <= 0:
-        raise PeerError(
-            "the caller lives outside this pid namespace; give its container a listener of its own"
-        ) from cause
+        raise PeerError(OUTSIDE) from cause
     try:
         return os.pidfd_open(pid)
     except OSError as gone:
@@ -197,7 +204,7 @@ def _read(pidfd: int) -> tuple[ProcessFacts, int]:
     """Facts of the process behind a pidfd, read through one directory descriptor, and its parent's pid."""
     pid = _pid_of(pidfd)
     if pid == 0:
-        raise PeerError("the caller lives outside this pid namespace; give its container a listener of its own")
+        raise PeerError(OUTSIDE)
     if pid < 0:
         raise PeerError("the process that connected has exited")
     try:
@@ -221,13 +228,15 @@ def _read_directory(directory: int, pid: int, pidfd: int) -> tuple[ProcessFacts,
     for line in _file(directory, "status").splitlines():
         if line.startswith(b"Uid:"):
             uid = int(line.split()[2])
+    exe, exe_id = _link(directory, "exe"), _stat_id(directory, "exe")
     facts = ProcessFacts(
         pid=pid,
         start_ticks=start_ticks,
         inode=_inode(pidfd),
         uid=uid,
-        exe=_link(directory, "exe"),
-        exe_id=_stat_id(directory, "exe"),
+        exe=exe,
+        exe_id=exe_id,
+        exe_here=namespaces.is_here(directory, exe, exe_id),
         argv=_argv(directory),
         cwd=_link(directory, "cwd"),
         stack=int(fields[_STACK]),
@@ -305,10 +314,3 @@ def _stat_id(directory: int, name: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino)
-
-
-def _namespace(pid: int | str) -> str | None:
-    try:
-        return str(Path(f"/proc/{pid}/ns/pid").readlink())
-    except OSError:
-        return None

@@ -16,6 +16,7 @@ from broker.core.identity import (
     is_interpreter,
     may_anchor,
     named_by,
+    naming,
 )
 from broker.core.policy.model import AgentProgram
 
@@ -111,6 +112,81 @@ def test_no_launcher_by_any_name_anchors(name: str) -> None:
     assert not may_anchor(process(50, f"/usr/bin/{name}"))
     assert not may_anchor(process(50, f"/usr/bin/{name} (deleted)"))
     assert not may_anchor(process(50, None, f"-{name}"))
+
+
+@pytest.mark.parametrize(
+    "exe", ["/bin/bash5", "/usr/bin/zsh-5.9", "/usr/bin/ksh93", "/usr/bin/containerd-shim-runc-v2"]
+)
+def test_a_version_in_its_name_makes_no_agent_of_a_shell(exe: str) -> None:
+    assert not may_anchor(process(50, exe))
+
+
+def test_a_path_in_a_mount_namespace_of_its_own_proves_no_name() -> None:
+    anywhere = {"codex": AgentProgram(name="codex", exe="*/codex")}
+    placed = {"codex": AgentProgram(name="codex", exe="/opt/codex")}
+    pinned = {"codex": AgentProgram(name="codex", exe="/opt/codex", sha256="ab" * 32)}
+    mounted = replace(process(5, "/opt/codex", sha256="ab" * 32), exe_here=False)
+
+    assert [None, "codex", "codex"] == [named_by(agents, mounted) for agents in (placed, pinned, anywhere)]
+    assert "codex" == named_by(placed, replace(mounted, exe_here=True))
+
+
+def test_what_comes_by_a_listener_is_its_containers_whoever_asked_there() -> None:
+    found = identify(
+        PEER, agents=AGENTS, holders={AGENT.key: Span.TREE}, claimed=(AGENT.pid,), listeners={CLIENT.key: "build-box"}
+    )
+    other = identify(PEER, agents={}, holders={}, listeners={AGENT.key: "build-box"})
+
+    assert ("build-box", Span.CONTAINER, CLIENT) == (found.agent, found.span, found.anchor_process)
+    assert ("build-box", ("container", "build-box")) == (found.container, found.budget)
+    assert (UNIDENTIFIED, Span.CONNECTION) == (other.agent, other.span), "a listener's own children are nobody's"
+
+
+@pytest.mark.parametrize(
+    ("foreign", "short", "told"), [(False, "3fe2", None), (True, "3fe2", "3fe2"), (True, None, "unnamed")]
+)
+def test_a_caller_of_another_pid_namespace_is_in_a_container(
+    short: str | None, told: str | None, *, foreign: bool
+) -> None:
+    assert told == caller(replace(PEER, foreign_namespace=foreign, container=short)).container
+
+
+def test_the_programs_processes_share_one_budget() -> None:
+    again = replace(PEER, ancestors=(SHELL, replace(AGENT, pid=21, start_ticks=21), TMUX, INIT))
+    unread = replace(PEER, process=replace(CLIENT, exe_id=None), ancestors=())
+
+    assert (1000, AGENT.exe_id) == caller().budget == caller(again).budget
+    assert (1000, "/usr/bin/doorward") == caller(unread).budget
+
+
+NODE = process(20, "/usr/bin/node", "node", "--flag", "/opt/new/cli.js")
+OURS = process(40, "/usr/bin/python3", "python3", "-I", "-m", "broker.cli", "http")
+LAUNCHER = process(8, "/usr/bin/python3", "python3", "-I", "-m", "broker.cli", "run")
+BY_SCRIPT = {"exe": "/usr/bin/node", "argv": "/opt/new/cli.js"}
+
+
+@pytest.mark.parametrize(
+    ("chain", "offered"),
+    [
+        ((OURS, SHELL, NODE, TMUX), BY_SCRIPT),
+        ((OURS, SHELL, NODE, LAUNCHER), BY_SCRIPT),
+        ((process(9, "/opt/tool (deleted)"), SHELL), {"exe": "/opt/tool", "argv": None}),
+        ((process(9, "/usr/bin/python3", "python3", "-i"), AGENT), None),
+        ((OURS, SHELL, LAUNCHER, AGENT), None),
+        ((process(9, None, "x"), SHELL, INIT), None),
+    ],
+    ids=["by the client", "in a tree", "no interpreter", "no script", "nobody but us in the tree", "unreadable"],
+)
+def test_whoever_has_no_name_can_be_given_one(
+    chain: tuple[ProcessFacts, ...], offered: dict[str, str | None] | None
+) -> None:
+    peer = replace(PEER, process=chain[0], ancestors=chain[1:])
+
+    assert offered == naming(caller(peer, agents={}, holders={LAUNCHER.key: Span.TREE}))
+
+
+def test_whoever_has_a_name_needs_none() -> None:
+    assert naming(caller()) is None
 
 
 def test_the_first_process_of_a_container_never_anchors() -> None:
