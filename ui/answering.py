@@ -18,7 +18,8 @@ REASONS = (
 )
 REASON_LIMIT = 200
 WORD_LIMIT = 24
-WAYS = {"c": "collect", "l": "limit"}
+READ_BACK = "read_back"
+WAYS = {"c": "collect", "l": "limit", "r": READ_BACK}
 TOO_QUICK = "too quick: again"
 NOT_BY_HAND = "typed, not pasted"
 
@@ -49,7 +50,7 @@ class Approve:
 
     scope: str  # once | session
     confirm: str | None
-    choice: str | None = None  # collect | limit: another way than a yes
+    choice: str | None = None  # collect | limit | read_back: another way than a yes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,7 @@ class Answering:
                 self._open(Mode.DENYING, barred.denying, now_s)
             case "x":
                 self._open(Mode.ENDING, barred.denying, now_s)
-            case "c" | "l" if (way := WAYS[key.name]) in self.terms.choices:
+            case "c" | "l" | "r" if (way := WAYS[key.name]) in self.terms.choices:
                 if self._may(barred, now_s) and quiet:
                     self._choice = way
                     self._lone.hold(now_s)

@@ -7,6 +7,7 @@ when the key was read). Pure.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 LONE_S = 0.150  # no other key so long before and after a deciding key
 CONFIRM_S = 0.5  # `y` counts only so long after its question was asked
@@ -59,7 +60,7 @@ def by_hand(times_s: Sequence[float]) -> bool:
     if len(times_s) < 2:
         return True
     longest = bunch = 1
-    for earlier, later in zip(times_s, times_s[1:], strict=False):
+    for earlier, later in pairwise(times_s):
         bunch = bunch + 1 if later - earlier < BUNCH_S else 1
         longest = max(longest, bunch)
     took_s = times_s[-1] - times_s[0]

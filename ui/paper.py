@@ -81,6 +81,15 @@ def row(*parts: Span | str) -> Row:
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
 
 
+def marked(line: Row, words: str) -> Row:
+    """The row with these words in the role of what has the focus."""
+    out: list[Span] = []
+    for span in line:
+        before, found, after = span.text.partition(words)
+        out += [Span(before, span.role), Span(found, Role.FOCUS), Span(after, span.role)] if found else [span]
+    return tuple(span for span in out if span.text)
+
+
 def text_of(line: Row) -> str:
     return "".join(span.text for span in line)
 

@@ -1,18 +1,66 @@
 """The left side of the Approvals screen: what waits, in order of arrival, two rows each. Pure.
 
-Never re-sorted; scrolls by itself to keep the focus in sight, and says how many are out of it.
+Scrolls by itself to keep the focus in sight, and says how many are out of it; makes no rows that are not drawn.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from broker.client.card_words import countdown
 from broker.contract.neutralise import cells
-from ui.paper import FOCUS_MARK, Paper, Role, Row, Span, cut_end, fit, row, spread
+from ui.paper import CARET, FOCUS_MARK, Paper, Role, Row, Span, cut_end, fit, row, spread, tail
 from ui.served import Waiting
+from ui.stamps import time_left
+from ui.waiting_line import WaitingLine
 from ui.wording import WIDE, effect_role, escapes_shown
 
 NARROW_WIDTH, WIDE_WIDTH = 20, 30
-URGENT_MS = 15_000
+FILTER_LIMIT = 60
+
+
+@dataclass(slots=True, kw_only=True)
+class Filter:
+    """The words that entries have to hold to be shown. `typing` keys are text."""
+
+    words: str = ""
+    typing: bool = False
+
+    def key(self, name: str, printable: str | None) -> None:
+        match name:
+            case "escape":
+                self.clear()
+            case "enter":
+                self.typing = False
+            case "backspace" | "ctrl+h":
+                self.words = self.words[:-1]
+            case "ctrl+u":
+                self.words = ""
+            case _ if printable is not None:
+                self.words = (self.words + printable)[:FILTER_LIMIT]
+            case _:
+                pass
+
+    def paste(self, text: str) -> None:
+        self.words = (self.words + "".join(one for one in text if one.isprintable()))[:FILTER_LIMIT]
+
+    def clear(self) -> None:
+        self.words, self.typing = "", False
+
+    def shown(self, line: WaitingLine) -> WaitingLine:
+        return line.matching(self.words)
+
+    def next_pending(self, line: WaitingLine, focus: str | None, by: int) -> str | None:
+        """Among those that are shown; where none of them waits any more, the filter has done its work."""
+        wanted = self.shown(line).next_pending(focus, by)
+        if wanted is None and self.words:
+            self.clear()
+            wanted = line.next_pending(focus, by)
+        return wanted
+
+    def title(self, paper: Paper, width: int) -> str:
+        """What stands over the queue: the end of long words stays in sight."""
+        if not self.words and not self.typing:
+            return "Waiting"
+        room = max(width - 6, 1)
+        return "/ " + tail(paper.foreign(self.words) + (CARET if self.typing else ""), room)
 
 
 def queue_width(paper: Paper) -> int:
@@ -32,30 +80,40 @@ def first_shown(count: int, focus: int, room: int) -> int:
 
 
 def queue_rows(
-    entries: Sequence[Waiting], focus: str | None, *, muted: bool, now_ms: int, paper: Paper, width: int, height: int
+    whole: WaitingLine, words: Filter, focus: str | None, *, muted: bool, now_ms: int, paper: Paper, height: int
 ) -> list[Row]:
-    """Exactly `height` rows of `width` cells."""
-    if not entries:
-        return [fit(row(line), width) for line in ["", " nothing waits", *[""] * height][:height]]
-    at = next((index for index, entry in enumerate(entries) if entry.id == focus), 0)
-    first = first_shown(len(entries), at, height)
+    """Exactly `height` rows as wide as the pane."""
+    line, width = words.shown(whole), queue_width(paper)
+    hidden = len(whole) - len(line)
+    last = [row(Span(f" {hidden} hidden: Esc", Role.LABEL))] if hidden else []
+    room = height - len(last)
+    if not len(line):
+        out: list[Row] = [(), row(" none match" if hidden else " nothing waits")][:room]
+    else:
+        out = _entries(line, focus, muted=muted, now_ms=now_ms, paper=paper, width=width, height=room)
+    return [fit(one, width) for one in [*out, *[()] * (room - len(out)), *last][:height]]
+
+
+def _entries(
+    line: WaitingLine, focus: str | None, *, muted: bool, now_ms: int, paper: Paper, width: int, height: int
+) -> list[Row]:
+    first = first_shown(len(line), line.place(focus) or 0, height)
     out: list[Row] = [row(Span(f" ^ {first} more", Role.LABEL))] if first else []
     room = height - len(out)
-    shown = room // 2 if (len(entries) - first) * 2 <= room else (room - 1) // 2
-    for entry in entries[first : first + shown]:
+    shown = room // 2 if (len(line) - first) * 2 <= room else (room - 1) // 2
+    for entry in line.entries[first : first + shown]:
         out += _entry(entry, focused=entry.id == focus, now_ms=now_ms, paper=paper, width=width)
-    left = len(entries) - first - shown
+    left = len(line) - first - shown
     if left > 0:
         out.append(row(Span(f" v {left} more{', M muted' if muted else ''}", Role.LABEL)))
-    return [fit(line, width) for line in [*out, *[()] * height][:height]]
+    return out
 
 
-def entry_at(entries: Sequence[Waiting], focus: str | None, line: int, height: int) -> Waiting | None:
+def entry_at(line: WaitingLine, focus: str | None, at_row: int, height: int) -> Waiting | None:
     """The entry that is drawn in a row of the pane, for the mouse."""
-    at = next((index for index, entry in enumerate(entries) if entry.id == focus), 0)
-    first = first_shown(len(entries), at, height)
-    index = first + (line - (1 if first else 0)) // 2
-    return entries[index] if 0 <= index < len(entries) else None
+    first = first_shown(len(line), line.place(focus) or 0, height)
+    index = first + (at_row - (1 if first else 0)) // 2
+    return line.entries[index] if 0 <= index < len(line) else None
 
 
 def _entry(entry: Waiting, *, focused: bool, now_ms: int, paper: Paper, width: int) -> list[Row]:
@@ -70,15 +128,6 @@ def _entry(entry: Waiting, *, focused: bool, now_ms: int, paper: Paper, width: i
     times = f" x{entry.joined}" if entry.joined > 1 else ""
     operation = cut_end(paper.foreign(name), width - 1 - len(indent) - cells(times), paper.dots) + times
     return [
-        spread(left, (_time_left(entry, now_ms), Span(" ")), width),
+        spread(left, (time_left(entry, now_ms), Span(" ")), width),
         (Span(indent), *escapes_shown([Span(operation, role)])),
     ]
-
-
-def _time_left(entry: Waiting, now_ms: int) -> Span:
-    if not entry.pending:
-        return Span(entry.state[:10], Role.FAINT)
-    left_ms = entry.expires_at_ms - now_ms
-    if left_ms < URGENT_MS:
-        return Span(f"!{countdown(left_ms)}", Role.LOOK)
-    return Span(countdown(left_ms))

@@ -12,6 +12,7 @@ from broker.client.card_words import clock_time, countdown
 from ui.answering import Key
 from ui.arming import CONFIRM_S, LoneKey
 from ui.frame import SCREENS, Hint, Lamp, asking, footer, header, screens
+from ui.freshness import is_live, read_anew
 from ui.help import box, footer_words, laid_over
 from ui.messages import (
     Answered,
@@ -39,14 +40,12 @@ from ui.screens.policy import PolicyScreen
 from ui.screens.sessions import Sessions
 from ui.screens.sheet import AskFirst, Effect, Goto, Moment, Say, Screen, Sweep
 from ui.screens.vault import VaultScreen
-from ui.world import World, fold, swept
+from ui.world import World, fold
 
 BELL_EVERY_S = 10.0
 IDLE_S = 30.0
 REFRESH_S = 2.0
 APPROVALS = 1
-_LIVE = {"Activity"}
-_TOLD_BY_STATUS = {"Audit"}  # reading it again would bring the next status, and so on without end
 
 
 class Clock(Protocol):
@@ -134,6 +133,8 @@ class Window:
             self._said = f"connected again; in doubt now: {doubts}{' (screen 4)' if doubts else ''}"
         if isinstance(news, (Lost, Connected)):
             self._do(self.approvals.reopen(self.world))
+        if isinstance(news, Connected):
+            self._read()  # what is on the screen may be old
         if self.approvals.vault_shut(self.world) and not was_shut:
             self.approvals.passphrase.focus()  # the page that comes up asks for it
         if isinstance(news, ApproverNews):
@@ -147,9 +148,7 @@ class Window:
             self._do(self.approvals.learn(news, self.world, now))
         if isinstance(news, (Done, NotDone)):
             self._said = ""  # what was asked for has its answer, which is to be seen
-        if isinstance(news, Done) and SCREENS[self.current - 1] not in _LIVE | _TOLD_BY_STATUS:
-            self._read()
-        if isinstance(news, StatusNews) and SCREENS[self.current - 1] not in _LIVE | _TOLD_BY_STATUS:
+        if isinstance(news, (Done, StatusNews)) and read_anew(self.current, news):
             self._read()
         self._ring(before, now)
 
@@ -244,7 +243,7 @@ class Window:
             left = countdown(entry.expires_at_ms - now.wall_ms) if entry is not None and entry.pending else None
             return fit(row(f" {footer_words(left)}"), self.paper.width)
         if self._asked is not None:
-            return asking(self.paper, self._asked.question)
+            return asking(self.paper, self._asked.question, [(one.key, one.word) for one in self._asked.also])
         notice = self._said or self.world.notice
         if notice:
             return fit(
@@ -335,7 +334,9 @@ class Window:
 
     def _confirm(self, key: Key, now: Moment, *, quiet: bool) -> None:
         """`y` counts only alone and after a moment; any other key leaves."""
-        if key.name == "y" and quiet and not self._lone.holding and now.mono_s - self._asked_s >= CONFIRM_S:
+        asked, ripe = self._asked, now.mono_s - self._asked_s >= CONFIRM_S
+        if asked is not None and key.name in asked.keys and quiet and ripe and not self._lone.holding:
+            self._asked = replace(asked, task=asked.answered(key.name), also=())
             self._lone.hold(now.mono_s)
             return
         self._lone.drop()
@@ -346,7 +347,7 @@ class Window:
         for effect in effects:
             match effect:
                 case Sweep(keep=keep):
-                    self.world = swept(self.world, keep)
+                    self.world = replace(self.world, waiting=self.world.waiting.swept(keep))
                 case Goto(screen=screen):
                     self._goto(screen, self.clock.now())
                 case AskFirst():
@@ -383,7 +384,7 @@ class Window:
             else:
                 self.feed.do(asked.task)
         self._do(self.screen.tick(self.world, now))
-        if SCREENS[self.current - 1] in _LIVE and now.mono_s - self._read_s >= REFRESH_S:
+        if is_live(self.current, self.world) and now.mono_s - self._read_s >= REFRESH_S:
             self._read()
 
     @property

@@ -1,8 +1,10 @@
 """What this window knows, folded from the news one by one. Pure: `fold` gives a new world, nothing else changes."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from broker.client.control import Served
+from ui.list_messages import CheckedNews, CheckpointsNews, HostKeysNews
 from ui.messages import (
     ActivityNews,
     Answered,
@@ -26,12 +28,15 @@ from ui.messages import (
     TrailNews,
     VerdictNews,
 )
-from ui.served import CredentialRow, DoubtRow, GrantRow, SessionRow, Status, Waiting
+from ui.served import CredentialRow, DoubtRow, GrantRow, SessionLimits, SessionRow, Status, Waiting
+from ui.served_lists import HostKeyRow
 from ui.served_log import ActivityRow, Checkpoint, LogFacts, PastSession, SaidVerdict
 from ui.served_policy import PolicyFacts
+from ui.waiting_line import WaitingLine
 
 ROWS_KEPT = 10_000
 CHECKPOINTS_KEPT = 20
+SEALED_TOO: dict[str, Any] = {"host_keys": (), "log_checkpoints": None, "checks": ()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,7 @@ class World:
     lost: Lost | None = None
     fresh_ms: int = 0
     status: Status = field(default_factory=Status)
-    waiting: tuple[Waiting, ...] = ()
+    waiting: WaitingLine = field(default_factory=WaitingLine)
     card: Served | None = None
     card_fault: CardFault | None = None
     approver: bool = False
@@ -59,17 +64,21 @@ class World:
     verifying: bool = False
     checkpoints: tuple[Checkpoint, ...] = ()  # written at this window's wish, the newest first
     log_facts: LogFacts | None = None
+    log_checkpoints: CheckpointsNews | None = None
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    host_keys: tuple[HostKeyRow, ...] = ()
+    checks: tuple[CheckedNews, ...] = ()  # what this window asked of credentials, the newest first
 
     @property
     def pending(self) -> tuple[Waiting, ...]:
-        return tuple(entry for entry in self.waiting if entry.pending)
+        return self.waiting.pending
 
     @property
     def muted(self) -> tuple[SessionRow, ...]:
         return tuple(session for session in self.sessions if session.muted)
 
     def entry(self, approval_id: str | None) -> Waiting | None:
-        return next((entry for entry in self.waiting if entry.id == approval_id), None)
+        return self.waiting.entry(approval_id)
 
 
 def fold(world: World, news: News, now_ms: int) -> World:
@@ -80,17 +89,17 @@ def fold(world: World, news: News, now_ms: int) -> World:
         case Lost():
             return replace(world, started=True, lost=news, approver=False)
         case Connected(status=status, waiting=waiting):
-            return replace(world, started=True, lost=None, status=status, waiting=_merged(world, waiting))
+            return replace(world, started=True, lost=None, status=status, waiting=world.waiting.refreshed(waiting))
         case StatusNews(status=status):
             return replace(world, status=status)
         case QueueNews(waiting=waiting):
-            return replace(world, waiting=_merged(world, waiting))
+            return replace(world, waiting=world.waiting.refreshed(waiting))
         case CardNews(served=served):
             return replace(world, card=served, card_fault=None)
         case CardFault():
             return replace(world, card_fault=news, card=None)
         case Answered(approval_id=approval_id, state=state):
-            return replace(world, waiting=_settled(world.waiting, approval_id, state), notice="")
+            return replace(world, waiting=world.waiting.settled(approval_id, state), notice="")
         case NotDone(problem=problem):
             return replace(world, notice=problem)
         case Done(words=words):
@@ -98,9 +107,17 @@ def fold(world: World, news: News, now_ms: int) -> World:
         case ApproverNews(ready=True):
             return replace(world, approver=True)
         case ApproverNews():  # what is sealed goes with the key that opened it
-            return replace(world, approver=False, activity=None, trail=None, past=(), credentials=None, doubts=None)
-        case SessionsNews(sessions=sessions, grants=grants):
-            return replace(world, sessions=sessions, grants=grants)
+            return replace(
+                world, approver=False, activity=None, trail=None, past=(), credentials=None, doubts=None, **SEALED_TOO
+            )
+        case SessionsNews(sessions=sessions, grants=grants, limits=limits):
+            return replace(world, sessions=sessions, grants=grants, limits=limits)
+        case HostKeysNews(keys=keys):
+            return replace(world, host_keys=keys)
+        case CheckedNews():
+            return replace(world, checks=(news, *(one for one in world.checks if one.name != news.name)))
+        case CheckpointsNews():
+            return replace(world, log_checkpoints=news)
         case CredentialsNews(credentials=credentials):
             return replace(world, credentials=credentials)
         case PolicyNews(facts=facts):
@@ -121,21 +138,6 @@ def fold(world: World, news: News, now_ms: int) -> World:
             return replace(world, log_facts=log_facts)
 
 
-def _merged(world: World, fresh: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
-    """The queue in order of arrival; entries that the daemon no longer lists stay until the human moves."""
-    new = {entry.id: entry for entry in fresh}
-    kept = [new.pop(entry.id, _gone(entry)) for entry in world.waiting]
-    return (*kept, *(entry for entry in fresh if entry.id in new and entry.pending))
-
-
-def _gone(entry: Waiting) -> Waiting:
-    return replace(entry, state="void", ended_by=None) if entry.pending else entry
-
-
-def _settled(waiting: tuple[Waiting, ...], approval_id: str, state: str) -> tuple[Waiting, ...]:
-    return tuple(replace(entry, state=state) if entry.id == approval_id else entry for entry in waiting)
-
-
 def _joined(known: tuple[ActivityRow, ...], fresh: tuple[ActivityRow, ...]) -> tuple[ActivityRow, ...]:
     """Newest first; a row that is told again takes the place of what was known of it."""
     if not known or not fresh or fresh[0].seq < known[-1].seq:
@@ -145,8 +147,3 @@ def _joined(known: tuple[ActivityRow, ...], fresh: tuple[ActivityRow, ...]) -> t
     if not new:
         return tuple(kept)
     return tuple(sorted([*new.values(), *kept], key=lambda row: -row.seq)[:ROWS_KEPT])
-
-
-def swept(world: World, keep: str | None) -> World:
-    """Without the settled entries, but for the one that the human moves to."""
-    return replace(world, waiting=tuple(entry for entry in world.waiting if entry.pending or entry.id == keep))

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from broker.client import card_words as words
 from ui.frame import Hint, last_rule, title
+from ui.hints import calm_hints
 from ui.messages import Lost
 from ui.paper import Paper, Role, Row, Span, cut_end, fit, row, wrap
 from ui.passphrase import Passphrase
-from ui.queuepane import queue_rows, queue_width
+from ui.queuepane import Filter, queue_rows, queue_width
 from ui.screens.sheet import Moment, Sheet, body_height, filled
 from ui.served import GrantRow
+from ui.waiting_line import WaitingLine
 from ui.world import World
 
 INDENT = 12
@@ -22,11 +24,12 @@ class Calm:
     parts: tuple[tuple[str, tuple[Row, ...]], ...]
 
 
-def empty_sheet(calm: Calm, paper: Paper) -> Sheet:
-    """Nothing waits."""
+def empty_sheet(calm: Calm, paper: Paper, words: Filter | None = None) -> Sheet:
+    """Nothing waits. `words` filter what may come."""
     queue = queue_width(paper)
     height = body_height(paper)
-    left = queue_rows((), None, muted=False, now_ms=0, paper=paper, width=queue, height=height)
+    name = (words or Filter()).title(paper, queue)
+    left = queue_rows(WaitingLine(), Filter(), None, muted=False, now_ms=0, paper=paper, height=height)
     right: list[Row] = [row("Nothing waits for you."), (), ()]
     for label, lines in calm.parts:
         right += [(Span(f"{label if at == 0 else '':<9}", Role.LABEL), *line) for at, line in enumerate(lines)]
@@ -35,12 +38,11 @@ def empty_sheet(calm: Calm, paper: Paper) -> Sheet:
     body = [
         (*left[at], Span("│ " if queue else " "), *fit(line, width)) for at, line in enumerate(filled(right, paper))
     ]
-    hints = (Hint(key="1-7", word="screens"), *_apart_hints(paper), Hint(key="q", word="quit"))
     return Sheet(
-        title=title(paper, "", queue=queue, left_of_queue="Waiting"),
+        title=title(paper, "", queue=queue, left_of_queue=name),
         body=tuple(body),
         last_rule=last_rule(paper, queue=queue),
-        hints=hints,
+        hints=calm_hints(paper),
         cursor=(queue + 2, 3),
     )
 
@@ -167,7 +169,3 @@ def lost_sheet(world: World, lost: Lost, paper: Paper, now: Moment) -> Sheet:
         Hint(key="q", word="quit"),
     )
     return Sheet(title=title(paper, at), body=body, last_rule=last_rule(paper), hints=hints, cursor=(INDENT, 3))
-
-
-def _apart_hints(paper: Paper) -> tuple[Hint, ...]:
-    return Hint(key="F", word=f"freeze{paper.dots}"), Hint(key="L", word=f"lock{paper.dots}")

@@ -6,32 +6,25 @@ for a card that was drawn whole by this window, in a window large enough, after 
 
 from dataclasses import dataclass, field
 
-from broker.client.card_words import countdown
 from broker.client.control import Served
-from ui.answering import Answering, Approve, Barred, Key, Terms
+from broker.contract.neutralise import cells
+from ui.answering import READ_BACK, Answering, Approve, Barred, Key, Terms
 from ui.cardpane import FOLDS, UNSEEN, Drawn, Sight, Slot, card_rows
-from ui.frame import Hint, last_rule, title
-from ui.messages import Answered, Decide, Mute, News, NotDone, OpenCard, QueueNews, TryNow, Unlock
-from ui.paper import BAR, TEE, Paper, Role, Row, Span
+from ui.frame import last_rule, title
+from ui.hints import card_hints
+from ui.messages import Answered, Decide, Mute, News, NotDone, OpenCard, QueueNews, ReadBack, TryNow, Unlock
+from ui.paper import BAR, TEE, Paper, Role, Row, Span, marked
 from ui.passphrase import Passphrase
-from ui.queuepane import URGENT_MS, entry_at, queue_rows, queue_width
+from ui.queuepane import Filter, entry_at, queue_rows, queue_width
 from ui.screens.apart import calm_of, empty_sheet, locked_sheet, lost_sheet
 from ui.screens.sheet import AskFirst, Effect, Moment, Sheet, Sweep, body_height
 from ui.served import Waiting
+from ui.stamps import stamp, time_words
 from ui.wording import differences
 from ui.world import World
 
 LEAST_WIDTH, LEAST_HEIGHT = 80, 22
-_VOID_WORDS = {
-    "policy_changed": "policy changed",
-    "credential_changed": "credential changed",
-    "session_ended": "session ended",
-    "locked": "vault locked",
-    "frozen": "frozen",
-    "withdrawn": "withdrawn",
-    "stopping": "daemon stopped",
-    "superseded": "superseded",
-}
+MOST_ROWS = 1 << 20  # drawing brings it back to the last row
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +35,8 @@ class Approvals:
     passphrase: Passphrase = field(default_factory=Passphrase)
     answering: Answering = field(default_factory=Answering)
     unlocking: bool = False  # the passphrase page was asked for though the vault is open
+    filter: Filter = field(default_factory=Filter)
+    on_card: bool = False  # the pane that the moving keys go to; else the queue
     _scroll: int = 0
     _fold: str | None = None
     _sending: str | None = None
@@ -75,7 +70,7 @@ class Approvals:
     def settle_focus(self, world: World) -> tuple[Effect, ...]:
         """Keep the focus where it is; find one where there is none; begin a card that was just served."""
         if self.focus is None or world.entry(self.focus) is None:
-            first = next(iter(world.pending or world.waiting), None)
+            first = world.waiting.first()
             return () if first is None else self._move_to(first.id)
         served = world.card
         if served is not None and served.id == self.focus:
@@ -94,9 +89,8 @@ class Approvals:
         self._served = served
         self._seen.clear()
         card = served.card
-        terms = Terms(
-            typed_word=card.typed_word, session_offered=card.yes.session.offered, choices=card.evidence.choices
-        )
+        choices = (*card.evidence.choices, READ_BACK) if card.doubts else card.evidence.choices
+        terms = Terms(typed_word=card.typed_word, session_offered=card.yes.session.offered, choices=choices)
         self.answering.begin(terms, served.arming_ms / 1000)
 
     def reopen(self, world: World) -> tuple[Effect, ...]:
@@ -110,12 +104,9 @@ class Approvals:
         return () if self.focus is None or not world.approver else (OpenCard(approval_id=self.focus),)
 
     def _on_to_next(self, world: World) -> tuple[Effect, ...]:
-        ids = [entry.id for entry in world.waiting]
-        at = ids.index(self.focus) if self.focus in ids else 0
-        waiting = [*world.waiting[at + 1 :], *world.waiting[:at]]
-        following = next((entry for entry in waiting if entry.pending), None)
+        following = self.filter.next_pending(world.waiting, self.focus, 1)
         if following is not None:
-            return self._move_to(following.id)
+            return self._move_to(following)
         self.focus = None
         self._served = None
         return (Sweep(keep=None),)
@@ -141,7 +132,7 @@ class Approvals:
             return locked_sheet(world, self.passphrase, paper)
         entry = world.entry(self.focus)
         if entry is None:
-            return empty_sheet(calm_of(world, now, paper), paper)
+            return empty_sheet(calm_of(world, now, paper), paper, self.filter)
         return self._card_sheet(world, entry, paper, now)
 
     def _card_sheet(self, world: World, entry: Waiting, paper: Paper, now: Moment) -> Sheet:
@@ -150,28 +141,27 @@ class Approvals:
         drawn = card_rows(self._sight(world, entry, now), paper, paper.width - queue - 1, height)
         self._drawn = drawn
         self._scroll = drawn.scroll
+        muted, now_ms = bool(world.muted), now.wall_ms
         left = queue_rows(
-            world.waiting,
-            self.focus,
-            muted=bool(world.muted),
-            now_ms=now.wall_ms,
-            paper=paper,
-            width=queue,
-            height=height,
+            world.waiting, self.filter, self.focus, muted=muted, now_ms=now_ms, paper=paper, height=height
         )
         joint = next((at for at, line in enumerate(drawn.rows) if line and line[0].text.startswith("─")), -1)
         body: list[Row] = [
             (*left[at], Span(TEE if at == joint else BAR), *drawn.rows[at])
             for at in range(min(height, len(drawn.rows)))
         ]
-        ids = [one.id for one in world.waiting]
-        place = f"{ids.index(entry.id) + 1} of {len(ids)}"
+        line = self.filter.shown(world.waiting)
+        at = line.place(entry.id)
+        place = f"{'?' if at is None else at + 1} of {len(line)}"
+        named = f"[{place}]" if self.on_card else place
+        name = self.filter.title(paper, queue)
+        over = title(paper, named, time_words(entry, now_ms), queue=queue, left_of_queue=name)
         return Sheet(
-            title=title(paper, place, _time_words(entry, now), queue=queue, left_of_queue="Waiting"),
+            title=marked(over, named) if self.on_card else over,
             body=(*body, *[()] * (height - len(body))),
             last_rule=last_rule(paper, queue=queue),
-            hints=_hints(paper),
-            cursor=(queue + 1 + drawn.cursor[0], 3 + drawn.cursor[1]),
+            hints=card_hints(paper, on_card=self.on_card),
+            cursor=(cells(name) + 1, 2) if self.filter.typing else (queue + 1 + drawn.cursor[0], 3 + drawn.cursor[1]),
         )
 
     def _sight(self, world: World, entry: Waiting, now: Moment) -> Sight:
@@ -184,7 +174,7 @@ class Approvals:
             seen=frozenset(self._seen) if self._barred(world, now).approving is None else None,
             scroll=self._scroll,
             fold=self._fold,
-            settled=self._stamp(entry, now) is not None,
+            settled=stamp(entry, now.wall_ms, self._paper) is not None,
             changed=self._changed,
             answering=self.answering,
         )
@@ -196,25 +186,14 @@ class Approvals:
             return "the whole card opens once the approver key is unlocked in this window: u"
         return "the card is being fetched"
 
-    def _stamp(self, entry: Waiting, now: Moment) -> str | None:
-        """What settled the card, in the words of its rule; None while it waits."""
-        if entry.state == "expired" or (entry.pending and now.wall_ms >= entry.expires_at_ms):
-            return "EXPIRED"
-        if entry.pending:
-            return None
-        if entry.state in {"approved", "denied"}:
-            return f"{entry.state.upper()} elsewhere"
-        why = _VOID_WORDS.get(entry.ended_by or "", "no longer waits")
-        return f"{self._paper.foreign(entry.state, limit=24).upper()}: {why}"
-
     def _barred(self, world: World, now: Moment) -> Barred:
         """What stands in the way of a yes and of a no, in the order in which it is said."""
         entry = world.entry(self.focus)
         if entry is None or world.lost is not None or self.unlocking or self.vault_shut(world):
             return Barred(approving="no card", denying="no card")
-        stamp = self._stamp(entry, now) or ("sending" if self._sending else None)
-        if stamp is not None:
-            return Barred(approving=stamp, denying=stamp)
+        why = stamp(entry, now.wall_ms, self._paper) or ("sending" if self._sending else None)
+        if why is not None:
+            return Barred(approving=why, denying=why)
         return Barred(approving=self._not_yet(world), denying=None)
 
     def _not_yet(self, world: World) -> str | None:
@@ -259,11 +238,13 @@ class Approvals:
             return False
         if self.unlocking or self.vault_shut(world):
             return self.passphrase.focused
-        return self.answering.in_field
+        return self.answering.in_field or self.filter.typing
 
     def paste(self, text: str, world: World) -> None:
         if self.unlocking or self.vault_shut(world):
             self.passphrase.paste(text)
+        elif world.lost is None and self.filter.typing:
+            self.filter.paste(text)
         elif world.lost is None:
             self.answering.paste(text)
 
@@ -272,8 +253,10 @@ class Approvals:
             return (TryNow(),) if key.name == "r" else None
         if self.unlocking or self.vault_shut(world):
             return self._field_key(key, world)
+        if self.filter.typing:
+            return self._filter_key(key, world, now)
         if world.entry(self.focus) is None:
-            return self.to_field() if key.name == "u" and not world.approver else None
+            return self._calm_key(key, world)
         if self.answering.key(key, self._barred(world, now), now.mono_s):
             return ()
         return self._card_key(key, world)
@@ -291,33 +274,82 @@ class Approvals:
         self.passphrase.focus()
         return ()
 
+    def _filter_key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...]:
+        """The card behind the filter stays until the words are complete; its arming starts again."""
+        self.answering.noticed(now.mono_s)
+        self.answering.arming.again(now.mono_s)
+        self.filter.key(key.name, key.printable)
+        line = self.filter.shown(world.waiting)
+        if self.filter.typing or line.place(self.focus) is not None:
+            return ()
+        first = line.first()
+        return () if first is None else self._move_to(first.id)
+
+    def _calm_key(self, key: Key, world: World) -> tuple[Effect, ...] | None:
+        """Keys on the page of the empty queue."""
+        match key.name:
+            case "u" if not world.approver:
+                return self.to_field()
+            case "slash":
+                self.filter.typing = True
+            case "escape":
+                self.filter.clear()
+            case _:
+                return None
+        return ()
+
     def _card_key(self, key: Key, world: World) -> tuple[Effect, ...] | None:
         match key.name:
-            case "j" | "down":
-                return self._step(world, 1)
-            case "k" | "up":
-                return self._step(world, -1)
-            case "g" | "home":
-                return self._step(world, -len(world.waiting))
-            case "G" | "end":
-                return self._step(world, len(world.waiting))
+            case "j" | "down" | "k" | "up" | "g" | "home" | "G" | "end":
+                return self._moved(key.name, world)
             case "pagedown" | "space":
                 self._scroll += self._page_rows
             case "pageup" | "b":
                 self._scroll -= self._page_rows
+            case "tab":
+                self.on_card = not self.on_card
+            case "slash":
+                self.filter.typing = True
             case "i" | "o" | "e":
                 wanted = FOLDS[key.name]
                 self._turn(None if self._fold == wanted else wanted)
             case "escape":
-                self._turn(None)
-            case "u" if not world.approver:
-                return self.to_field()
-            case "M" if self._served is not None:
-                session = self._served.card.who.session_id
-                return (AskFirst(question="Mute this session?", task=Mute(session_id=session, muted=True)),)
+                self._back()
+            case "u" | "M":
+                return self._heard_key(key.name, world)
             case _:
                 return None
         return ()
+
+    def _moved(self, name: str, world: World) -> tuple[Effect, ...]:
+        """By one, or to an end: in the pane that has the moving keys."""
+        by = {"j": 1, "down": 1, "k": -1, "up": -1}.get(name)
+        if self.on_card:
+            self._scroll = self._scroll + by if by is not None else 0 if name in {"g", "home"} else MOST_ROWS
+            return ()
+        line = self.filter.shown(world.waiting)
+        wanted = line.step(self.focus, by or (len(line) if name in {"G", "end"} else -len(line)))
+        return () if wanted is None or wanted == self.focus else self._move_to(wanted)
+
+    def _back(self) -> None:
+        """One level at a time: the fold-out, the card's pane, the filter."""
+        if self._fold is not None:
+            self._turn(None)
+        elif self.on_card:
+            self.on_card = False
+        else:
+            self.filter.clear()
+
+    def _heard_key(self, name: str, world: World) -> tuple[Effect, ...] | None:
+        if name == "u" and not world.approver:
+            return self.to_field()
+        if self._served is None:
+            return None
+        session = self._served.card.who.session_id
+        if name == "M":
+            return (AskFirst(question="Mute this session?", task=Mute(session_id=session, muted=True)),)
+        is_muted = any(one.id == session for one in world.muted)
+        return (Mute(session_id=session, muted=False),) if is_muted else None
 
     @property
     def _page_rows(self) -> int:
@@ -329,28 +361,18 @@ class Approvals:
             self._fold, self._scroll = fold, 0
             self.answering.arming.undrawn()
 
-    def _step(self, world: World, by: int) -> tuple[Effect, ...]:
-        ids = [entry.id for entry in world.waiting]
-        at = ids.index(self.focus) if self.focus in ids else 0
-        wanted = ids[min(max(at + by, 0), len(ids) - 1)]
-        return () if wanted == self.focus else self._move_to(wanted)
-
     def next_waiting(self, world: World, by: int) -> tuple[Effect, ...]:
         """`n` and `p`: the next card that still waits, round the end."""
-        pending = [entry.id for entry in world.pending]
-        if not pending:
-            return ()
-        ids = [entry.id for entry in world.waiting]
-        at = ids.index(self.focus) if self.focus in ids else -1
-        order = ids[at + 1 :] + ids[:at] if by > 0 else [*reversed(ids[:at]), *reversed(ids[at + 1 :])]
-        wanted = next((one for one in order if one in pending), None)
+        wanted = self.filter.next_pending(world.waiting, self.focus, by)
         return () if wanted is None else self._move_to(wanted)
 
     def clicked(self, column: int, line: int, world: World) -> tuple[Effect, ...]:
         """The mouse moves the focus and never answers."""
         if self._drawn is None or column >= queue_width(self._paper):
             return ()
-        entry = entry_at(world.waiting, self.focus, line - 3, body_height(self._paper))
+        shown = self.filter.shown(world.waiting)
+        room = body_height(self._paper) - (len(shown) < len(world.waiting))
+        entry = entry_at(shown, self.focus, line - 3, room)
         return () if entry is None or entry.id == self.focus else self._move_to(entry.id)
 
     def scrolled(self, by: int) -> None:
@@ -361,32 +383,10 @@ class Approvals:
         answer = self.answering.due(self._barred(world, now), now.mono_s)
         if answer is None or self.focus is None:
             return ()
-        if isinstance(answer, Approve) and self._served is None:
-            return ()
+        if isinstance(answer, Approve):
+            if self._served is None:
+                return ()
+            if answer.choice == READ_BACK:
+                return (ReadBack(correlation_id=self._served.card.doubts[0].correlation_id),)
         self._sending = self.focus
         return (Decide(approval_id=self.focus, answer=answer, served=self._served),)
-
-
-def _time_words(entry: Waiting, now: Moment) -> str:
-    left_ms = entry.expires_at_ms - now.wall_ms
-    if not entry.pending or left_ms <= 0:
-        return "settled" if not entry.pending else "expired"
-    return f"expires {'!' if left_ms < URGENT_MS else ''}{countdown(left_ms)}"
-
-
-def _hints(paper: Paper) -> tuple[Hint, ...]:
-    wide = paper.width >= 120
-    first = (
-        Hint(key="j/k", word="card"),
-        Hint(key="PgDn/PgUp" if wide else "PgDn", word="more"),
-        Hint(key="i", word="who"),
-        Hint(key="o", word="body"),
-        Hint(key="e", word="exact"),
-        Hint(key="n", word="next waiting" if wide else "next"),
-    )
-    rest = (
-        Hint(key="F", word=f"freeze{paper.dots}"),
-        Hint(key="L", word=f"lock{paper.dots}"),
-        Hint(key="q", word="quit"),
-    )
-    return (*first, *rest)
