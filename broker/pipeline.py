@@ -237,6 +237,7 @@ class Pipeline:
         is_repeatable = not decision.per_call and not named.doubts and not named.meets_a_stranger
         if is_repeatable and self._sessions.use_grant(decision, named.frozen, self._circumstances(named)):
             return await self._pass(named.with_gate(decision, GateState.GRANTED))
+        named = named.keyed(now_ms=self._clock.now_ms())  # the card names the key
         answer = await self._ask(named, decision)
         match answer:
             case Declined(refusal=refusal, expired=expired):

@@ -232,6 +232,7 @@ class Question:
     doubts: tuple[Doubt, ...] = ()
     host_key: HostKey | None = None  # of an SSH host
     proof: Proof = NO_PROOF
+    idempotency_key: str | None = None  # of the broker's own, which would travel along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -249,10 +249,15 @@ class Named:
         return replace(self, host_key=key)
 
     def keyed(self, *, now_ms: int) -> "Named":
-        """With the key under which it goes out: the one that it went out under before, or a new one."""
+        """With the key under which it goes out: the one that it went out under before, or a new one.
+
+        What a card named stays, unless the far side has forgotten it meanwhile.
+        """
         if not goes_with_key(self.frozen):
             return self
-        return replace(self, key=known_key(self.frozen, self.doubts, now_ms=now_ms) or f"dw-{token_hex(16)}")
+        known = known_key(self.frozen, self.doubts, now_ms=now_ms)
+        shown = None if self.key in {doubt.idempotency_key for doubt in self.doubts} else self.key
+        return replace(self, key=known or shown or f"dw-{token_hex(16)}")
 
     @property
     def key_expired(self) -> bool:
@@ -280,6 +285,7 @@ class Named:
             doubts=self.doubts,
             host_key=self.host_key,
             proof=self.proof,
+            idempotency_key=self.key,
         )
 
     def frames(self, secrets: SecretSet | None) -> Frames | None:

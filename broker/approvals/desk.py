@@ -6,47 +6,25 @@ checked by answers.py, and what a card shows is drawn by core/card.py.
 
 import asyncio
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from math import ceil
 
 from broker.approvals.answers import Answer, AnswerRefused, Served, Verify, answered, check_approval
+from broker.approvals.past import Past
 from broker.approvals.prompts import Prompts
+from broker.approvals.waiting import Waiting, card_of, group_of, row
 from broker.contract.reasons import ApprovalState
-from broker.contract.wire import JsonObject, JsonValue
+from broker.contract.wire import JsonObject
 from broker.core import approval
 from broker.core.approval import Happening
-from broker.core.card import SessionFacts, Setting, card_digest, draw
-from broker.core.card_evidence import evidence_state
-from broker.core.effects import effect_word
+from broker.core.card import card_digest
 from broker.core.events import AuditEvent, EventName
 from broker.ports import Approved, AuditLog, AuditUnwritable, Chosen, Clock, Declined, Joined, Question
 
 SETTLED_KEPT = 200
 REFUSED_RECORDED = 50  # answers to one card that did not count; whoever goes on with it makes no log grow
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Waiting:
-    """A card and everything that happens to it; the desk alone changes it."""
-
-    id: str
-    card: JsonObject
-    digest: str
-    question: Question
-    settled: asyncio.Future[Happening]
-    state: ApprovalState = ApprovalState.PENDING
-    ended_by: Happening | None = None
-    reason: str | None = None
-    scope: str = "once"
-    choice: str | None = None  # what was chosen instead of a yes
-    joined: int = 1
-    approver_seen: bool = False
-    overdue: bool = False
-    refused: int = 0
-    served: dict[Hashable, Served] = field(default_factory=dict)
 
 
 class Desk:
@@ -77,6 +55,7 @@ class Desk:
         self._mute = mute
         self._cards: OrderedDict[str, Waiting] = OrderedDict()
         self._prompts = Prompts(monotonic_s=clock.monotonic_s)
+        self._past = Past(self._prompts)
 
     async def ask(self, question: Question) -> Approved | Chosen | Declined | Joined:
         """Put the question before a human and wait, at most until the card expires."""
@@ -153,6 +132,8 @@ class Desk:
     def void(self, happening: Happening, *, session_id: str | None = None, credential: str | None = None) -> int:
         """End every waiting card, or those of one session or credential; returns how many."""
         ended = 0
+        if happening is Happening.LOCKED:
+            self._past.forget()
         for waiting in list(self._cards.values()):
             question = waiting.question
             if session_id is not None and question.session.id != session_id:
@@ -170,7 +151,15 @@ class Desk:
 
     def listing(self, state: str | None = None) -> list[JsonObject]:
         """Cards as a list shows them, oldest first: names and states, no bodies."""
-        return [_row(waiting) for waiting in self._cards.values() if state in {None, waiting.state.value}]
+        cards = self._cards.values()
+        sizes = Counter(waiting.group for waiting in cards if waiting.state is ApprovalState.PENDING)
+        return [
+            row(waiting, group_size=sizes[waiting.group]) for waiting in cards if state in {None, waiting.state.value}
+        ]
+
+    def waiting(self) -> list[Waiting]:
+        """Cards that wait for a human, oldest first."""
+        return [waiting for waiting in self._cards.values() if waiting.state is ApprovalState.PENDING]
 
     @property
     def pending(self) -> int:
@@ -198,12 +187,15 @@ class Desk:
 
     def _put(self, question: Question) -> Waiting:
         card_id = "ap_" + secrets.token_hex(6)
-        card = card_of(question, card_id=card_id, log_id=self._log_id, now_ms=self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        before = self._past.before(question, now_ms=now_ms)
+        card = card_of(question, card_id=card_id, log_id=self._log_id, now_ms=now_ms, before=before)
         waiting = Waiting(
             id=card_id,
             card=card,
             digest=card_digest(card),
             question=question,
+            group=group_of(question),
             settled=asyncio.get_running_loop().create_future(),
             approver_seen=self._present(),
         )
@@ -260,6 +252,8 @@ class Desk:
         waiting.approver_seen = waiting.approver_seen or self._present()
         if happening is Happening.DENIED:
             self._prompts.deny(waiting.question)
+        if happening is Happening.APPROVED:
+            self._past.approve(waiting.question, scope=waiting.scope, at_ms=self._clock.now_ms())
         if not waiting.settled.done():
             waiting.settled.set_result(happening)
         self._changed(waiting.id, waiting.state.value)
@@ -281,8 +275,10 @@ class Desk:
     def _not_to_be_asked(self, question: Question) -> Declined | None:
         if question.session.muted:
             return Declined(refusal=approval.muted("muted"), expired=False)
-        if self._prompts.denied_recently(question):
-            return Declined(refusal=approval.denied_recently(), expired=False)
+        denial, now_s = self._prompts.denied_recently(question), self._clock.monotonic_s()
+        if denial is not None:
+            ago_s, again_s = int(now_s - denial.at_s), ceil(denial.until_s - now_s)
+            return Declined(refusal=approval.denied_recently(ago_s=ago_s, again_s=again_s), expired=False)
         if self._same(question) is not None:
             return None
         limits = question.policy.limits
@@ -318,63 +314,3 @@ class Desk:
             session_id=waiting.question.session.id,
             fields={"approval_id": waiting.id, **fields},
         )
-
-
-def card_of(question: Question, *, card_id: str, log_id: str, now_ms: int) -> JsonObject:
-    """The card that puts a question before a human."""
-    session = question.session
-    return draw(
-        setting=Setting(
-            approval_id=card_id,
-            correlation_id=question.correlation_id,
-            log_id=log_id,
-            vault_term=question.vault_term,
-            policy_digest=question.policy.digest,
-            credential_version=question.credential_version,
-            created_at_ms=now_ms,
-            limits=question.policy.limits,
-        ),
-        caller=question.caller,
-        session=SessionFacts(
-            id=session.id,
-            opened_at_ms=session.opened_at_ms,
-            calls=session.calls,
-            denied=session.denied,
-            label=session.label,
-        ),
-        frozen=question.frozen,
-        ask=question.ask,
-        says=question.says,
-        doubts=question.doubts,
-        host_key=question.host_key,
-        proof=question.proof,
-    )
-
-
-def _row(waiting: Waiting) -> dict[str, JsonValue]:
-    question, card = waiting.question, waiting.card
-    created, expires = card["created_at_ms"], card["expires_at_ms"]
-    return {
-        "id": waiting.id,
-        "state": waiting.state.value,
-        "created_at": _rfc3339(created),
-        "expires_at": _rfc3339(expires),
-        "created_at_ms": created,
-        "expires_at_ms": expires,
-        "effect": effect_word(question.frozen.effect, destructive=question.frozen.destructive),
-        "operation": question.frozen.operation,
-        "target": question.frozen.target,
-        "agent": question.caller.agent,
-        "gate": question.ask.rule.approval.value,
-        "rules": list(question.ask.rules),
-        "evidence_state": evidence_state(question.proof),
-        "card_digest": waiting.digest,
-        "joined": waiting.joined,
-        "ended_by": None if waiting.ended_by is None else waiting.ended_by.value,
-    }
-
-
-def _rfc3339(at_ms: JsonValue) -> str:
-    if not isinstance(at_ms, int):
-        raise TypeError("a time is an integer of milliseconds")
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

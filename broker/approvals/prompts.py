@@ -12,7 +12,9 @@ from broker.core.ledger import change_key
 from broker.ports import Question
 
 WINDOW_S = 60.0
+DAY_S = 86_400.0
 DENIALS_KEPT = 1000
+DENIALS_COUNTED = 100  # of one rule in a day; more are told as that many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +25,25 @@ class Over:
     shared: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """A human's no to a change, as long as it is remembered."""
+
+    at_s: float
+    until_s: float
+
+
 class Prompts:
-    """Counts prompts over the last minute, and remembers denials for as long as the policy says."""
+    """Counts prompts over the last minute, and remembers denials for as long as the policy says.
+
+    How often an agent was denied under a rule is known for a day, for the cards that come after.
+    """
 
     def __init__(self, *, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
         self._recent: dict[Hashable, deque[float]] = {}
-        self._denials: OrderedDict[Hashable, float] = OrderedDict()
+        self._denials: OrderedDict[Hashable, Denial] = OrderedDict()
+        self._days: OrderedDict[Hashable, deque[float]] = OrderedDict()
 
     def count(self, question: Question) -> Over | None:
         """Count one more prompt; or say which budget is used up."""
@@ -46,14 +60,28 @@ class Prompts:
 
     def deny(self, question: Question) -> None:
         """Remember that a human denied this change."""
-        change = _change(question)
+        change, now = _change(question), self._monotonic_s()
         self._denials.pop(change, None)
-        self._denials[change] = self._monotonic_s() + question.policy.limits.denial_memory_s
-        while len(self._denials) > DENIALS_KEPT:
-            self._denials.popitem(last=False)
+        self._denials[change] = Denial(at_s=now, until_s=now + question.policy.limits.denial_memory_s)
+        rule = _under_rule(question)
+        day = self._days[rule] = self._days.pop(rule, deque(maxlen=DENIALS_COUNTED))
+        day.append(now)
+        for kept in (self._denials, self._days):
+            while len(kept) > DENIALS_KEPT:
+                kept.popitem(last=False)
 
-    def denied_recently(self, question: Question) -> bool:
-        return self._denials.get(_change(question), 0.0) > self._monotonic_s()
+    def denied_recently(self, question: Question) -> Denial | None:
+        """The denial that still stands for this change."""
+        denial = self._denials.get(_change(question))
+        return denial if denial is not None and denial.until_s > self._monotonic_s() else None
+
+    def denied_today(self, question: Question) -> tuple[int, float] | None:
+        """How often a human denied this agent under this rule within a day, and how many seconds ago at last."""
+        now = self._monotonic_s()
+        day = self._days.get(_under_rule(question))
+        while day and day[0] <= now - DAY_S:
+            day.popleft()
+        return (len(day), now - day[-1]) if day else None
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -73,6 +101,10 @@ def _budgets(question: Question) -> list[tuple[tuple[str, Hashable], int]]:
         (("agent", (uid, question.caller.agent)), per_minute * 2),
         (("user", uid), per_minute * 4),
     ]
+
+
+def _under_rule(question: Question) -> Hashable:
+    return (question.caller.program.uid, question.caller.agent, question.ask.rule.id)
 
 
 def _change(question: Question) -> Hashable:

@@ -6,6 +6,7 @@ client could not show: what was not drawn must not be signed. Holds foreign text
 
 from dataclasses import dataclass
 
+from broker.client.card_before import Before, read_before, read_memory
 from broker.client.card_evidence import Evidence, read_evidence
 from broker.client.card_fields import Fields
 from broker.client.card_ssh import Ssh, read_ssh
@@ -135,6 +136,9 @@ class Card:
     headers: tuple[tuple[str, str], ...]
     typed_word: str | None
     ssh: Ssh | None = None  # of a request by SSH
+    before: Before | None = None  # what a human said to the like earlier
+    idempotency_key: str | None = None  # the broker's own, which would travel along
+    denial_memory_s: int | None = None  # for how long a no stands
 
 
 def parse_card(value: JsonValue) -> Card:
@@ -165,6 +169,9 @@ def parse_card(value: JsonValue) -> Card:
         headers=_headers(exact),
         typed_word=top.text_or_none("typed_word"),
         ssh=read_ssh(top.part_or_none("ssh")),
+        before=read_before(top.part_or_none("before")),
+        idempotency_key=exact.text_if_there("idempotency_key"),
+        denial_memory_s=read_memory(top.part_or_none("no")),
     )
     top.close()
     return card

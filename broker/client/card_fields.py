@@ -34,6 +34,10 @@ class Fields:
             raise self._fault(name, "text or null")
         return value
 
+    def text_if_there(self, name: str) -> str | None:
+        """A text that is null, or not there at all."""
+        return self.text_or_none(name) if name in self._left else None
+
     def integer(self, name: str) -> int:
         value = self.integer_or_none(name)
         if value is None:

@@ -7,8 +7,8 @@ ours do. Pure but for the local time of day. Asks nothing and decides nothing.
 
 from collections.abc import Iterable
 
+from broker.client import before_words, evidence_words, ssh_words
 from broker.client import card_words as words
-from broker.client import evidence_words, ssh_words
 from broker.client.card import Card
 from broker.client.card_ssh import Ssh
 from broker.contract.neutralise import cells, visible
@@ -56,6 +56,8 @@ def _parts(card: Card, card_digest: str, joined: int, now_ms: int) -> Iterable[t
     if card.ssh is not None and ssh_words.leaves(card.ssh):
         yield "Leaves", ssh_words.leaves(card.ssh)
     yield "Body", [words.body(card), *(f"| {line}" for line in words.body_lines(card))]
+    if card.before is not None:
+        yield "Before", before_words.sentences(card, now_ms)
     yield "Exact", _exact(card, card_digest)
 
 
@@ -73,6 +75,7 @@ def _who(card: Card, joined: int, now_ms: int) -> list[str]:
         words.who(card, now_ms),
         words.span(card),
         *words.doubts_about_who(card),
+        *words.naming(card),
         *words.joined(joined),
         words.chain(card),
         *words.place(card),
@@ -82,7 +85,8 @@ def _who(card: Card, joined: int, now_ms: int) -> list[str]:
 
 def _exact(card: Card, card_digest: str) -> list[str]:
     headers = [f"header {visible(name)}: {visible(value)}" for name, value in card.headers]
-    return [f"request {visible(card.request_digest)}", f"card {visible(card_digest)}", *headers]
+    digests = [f"request {visible(card.request_digest)}", f"card {visible(card_digest)}"]
+    return [*digests, *before_words.repeat_key(card), *headers]
 
 
 def _answers(card: Card, joined: int, width: int) -> list[str]:
@@ -95,9 +99,10 @@ def _answers(card: Card, joined: int, width: int) -> list[str]:
     confirm = "" if card.typed_word is None else f" --confirm {visible(card.typed_word)}"
     return [
         "A yes covers",
-        *_wrapped("  once     ", " " * 13, once, width),
+        *_wrapped("  approve  ", " " * 13, once, width),
         *_wrapped("  session  ", " " * 13, words.yes_session(card), width),
         *(line for choice, what in _ways(card) for line in _wrapped(f"  {choice:<9}", " " * 13, what, width)),
+        *_wrapped("  deny     ", " " * 13, before_words.denial(card), width),
         f"Answer   doorward approvals deny {name} --reason TEXT | approve {name}{confirm}{scope}{others}",
     ]
 

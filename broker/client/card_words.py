@@ -133,6 +133,16 @@ def doubts_about_who(card: Card) -> list[str]:
     return lines
 
 
+def naming(card: Card) -> list[str]:
+    """How a human gives a name to an agent that no policy names; its executable is quoted, not trusted."""
+    by = card.who
+    if by.identified:
+        return []
+    if by.exe is None or by.interpreter:
+        return ["to name it: doorward policy add agents, or an entry of your own in [agents]"]
+    return [f"to name it, in [agents] of a policy file: my-agent = {{ exe = {quoted(by.exe)} }}"]
+
+
 def says(card: Card) -> list[str]:
     """The agent's own words, and a warning where some of them are hidden characters."""
     words = card.who.says

@@ -116,13 +116,19 @@ def crowded(limit: str) -> Refusal:
     )
 
 
-def denied_recently() -> Refusal:
+def denied_recently(*, ago_s: int, again_s: int) -> Refusal:
+    """`ago_s` is how long ago the human said no, `again_s` how long that stands from now."""
     return Refusal(
         category=Category.CALL_DENIED,
         code="denied_recently",
         retry=Retry.NEVER,
-        message="A human denied this very change a short while ago; nothing was sent and they are not asked again.",
+        message=f"A human denied this very change {_lasting(ago_s)} ago; nothing was sent, and they are not asked about"
+        f" it for another {_lasting(again_s)}, however it is put. Go on with other work.",
     )
+
+
+def _lasting(seconds: int) -> str:
+    return f"{seconds // 60} min" if seconds >= 120 else f"{seconds} s"
 
 
 def _timeout(code: str, message: str, *, retry: Retry = Retry.AFTER_HUMAN) -> Refusal:

@@ -21,6 +21,7 @@ from broker.core.ssh.card import payload, ssh_part, target_url, yes_once, yes_se
 from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.trust import HostKey, KeyState
 
+NOTHING_BEFORE: JsonObject = {"denied": None, "previous": None}
 BODY_SHOWN_BYTES = 65_536
 TYPED_WORD_LIMIT = 24
 
@@ -65,8 +66,13 @@ def draw(
     doubts: tuple[Doubt, ...] = (),
     host_key: HostKey | None = None,
     proof: Proof = NO_PROOF,
+    before: JsonObject = NOTHING_BEFORE,
+    idempotency_key: str | None = None,
 ) -> JsonObject:
-    """Draw the card once; nothing of it is computed later. `host_key` is what is known of an SSH host's key."""
+    """Draw the card once; nothing of it is computed later. `host_key` is what is known of an SSH host's key.
+
+    `before` is what a human said to the like earlier, `idempotency_key` the broker's own that would travel along.
+    """
     drawn: dict[str, JsonValue] = {
         "v": 1,
         "approval_id": setting.approval_id,
@@ -84,9 +90,12 @@ def draw(
         "why": _why(ask, setting),
         "uses": {"credential": frozen.service.credential, "version": setting.credential_version},
         "yes": _yes(ask, frozen, setting.limits, in_doubt=bool(doubts), host_key=host_key, proof=proof),
+        "no": {"memory_s": setting.limits.denial_memory_s},
         "body": _body(frozen),
+        "before": before,
         "exact": {
             "request_digest": frozen.digest,
+            "idempotency_key": idempotency_key,
             "headers": [] if isinstance(frozen, FrozenSsh) else [list(pair) for pair in frozen.headers],
         },
         "typed_word": typed_word(frozen, in_doubt=bool(doubts), host_key=host_key, proof=proof),

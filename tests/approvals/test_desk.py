@@ -8,7 +8,8 @@ import pytest
 
 from broker.approvals import desk as desk_module
 from broker.approvals.answers import Answer, AnswerRefused
-from broker.approvals.desk import REFUSED_RECORDED, Waiting
+from broker.approvals.desk import REFUSED_RECORDED
+from broker.approvals.waiting import Waiting
 from broker.contract.reasons import ApprovalState
 from broker.core.approval import Happening
 from broker.core.events import EventName

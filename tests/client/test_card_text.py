@@ -49,9 +49,10 @@ def test_a_calm_read_reads_so() -> None:
         f"         card sha256:5b02c9e1{TAIL}",
         "         header accept: application/vnd.github+json",
         "A yes covers",
-        "  once     this one request, once",
+        "  approve  this one request, once",
         "  session  any request under rule github-read, by this session alone: 200 calls or 60 min, ends with",
         "             the process",
+        "  deny     nothing is sent",
         ANSWER,
     ] == drawn(sample())
 
@@ -62,7 +63,7 @@ def test_a_deletion_says_so_shows_its_body_and_asks_for_the_word() -> None:
     assert lines[0].startswith("DELETE github releases.delete, acme/site 1290 ")
     assert '         | {"reason":"old"}' in lines
     assert "         also matched: any-write" in lines
-    assert "  once     this one request, once. It can not be undone. Asks for the word 1290" in lines
+    assert "  approve  this one request, once. It can not be undone. Asks for the word 1290" in lines
     assert "  session  not offered: this rule asks each time" in lines
     assert lines[-1].endswith("| approve ap_0123456789ab --confirm 1290")
 

@@ -110,4 +110,7 @@ def test_a_flood_and_a_remembered_denial_have_codes_of_their_own() -> None:
         crowded("9 cards").category, crowded("9 cards").code, crowded("9 cards").retry_after_s,
     )  # fmt: skip
     assert "9 cards" in crowded("9 cards").message
-    assert (Category.CALL_DENIED, "denied_recently") == (denied_recently().category, denied_recently().code)
+    remembered = denied_recently(ago_s=95, again_s=505)
+    assert (Category.CALL_DENIED, "denied_recently") == (remembered.category, remembered.code)
+    assert "95 s ago" in remembered.message
+    assert "another 8 min" in remembered.message

@@ -224,3 +224,23 @@ def proven_evidence(**changes: JsonValue) -> dict[str, JsonValue]:
         "expect": "json.draft==`true`",
     }
     return {"needed": True, "state": "complete", "items": [need], "looks": [look], "choices": []}
+
+
+def before_part(
+    *, denied: int = 0, changes: list[tuple[str, str | None, str | None]] | None = None, more: int = 0
+) -> dict[str, JsonValue]:
+    """What a card tells of the past: so many denials, and an approved request that differs so."""
+    listed: list[JsonValue] = [{"what": what, "was": was, "now": now} for what, was, now in changes or ()]
+    return {
+        "denied": {"rule": "account-delete", "times": denied, "last_at_ms": NOW_MS - 60_000} if denied else None,
+        "previous": None
+        if changes is None
+        else {
+            "correlation_id": "op_" + "2" * 44,
+            "approved_at_ms": NOW_MS - 3 * 60_000,
+            "scope": "once",
+            "request_digest": "sha256:" + TAIL + "01234567",
+            "changes": listed,
+            "more": more,
+        },
+    }

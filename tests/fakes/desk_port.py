@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from broker.approvals.desk import card_of
+from broker.approvals.waiting import card_of
 from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject
 from broker.core import approval

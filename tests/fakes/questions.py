@@ -9,7 +9,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from broker.approvals.answers import Answer, AnswerRefused
-from broker.approvals.desk import Desk, Waiting
+from broker.approvals.desk import Desk
+from broker.approvals.waiting import Waiting
 from broker.contract.statements import decision_bytes
 from broker.contract.wire import JsonValue
 from broker.core.approval import Happening
