@@ -80,11 +80,14 @@ def test_links_are_not_followed(folder: Path) -> None:
 def test_a_secret_in_a_process_that_was_left_running_is_found(folder: Path, left: str) -> None:
     place = str(folder.resolve())
     with subprocess.Popen(
-        [sys.executable, "-c", "input()", SECRET.decode(), place if left == "cmdline" else ""],
+        [sys.executable, "-c", "input(chr(62))", SECRET.decode(), place if left == "cmdline" else ""],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={"PLACE": place} if left == "environ" else {},
         cwd=place if left == "cwd" else "/",
     ) as child:
+        assert child.stdout is not None
+        assert b">" == child.stdout.read(1)  # before it runs, the kernel says nothing of it
         found, elsewhere = list(scan_processes([place])), list(scan_processes([place + "/elsewhere"]))
         child.communicate(b"\n", timeout=10)
 

@@ -26,7 +26,8 @@ class Traces:
 
     def __init__(self, spellings: Iterable[Spellings]) -> None:
         forms = {form for one in spellings for form in _forms(one)}
-        self._forms = tuple(sorted({_bare(form) for form in forms}))
+        # A value may itself hold what looks like the escaped end of a line.
+        self._forms = tuple(sorted({_bare(text) for form in forms for text in (form, _unbroken(form))}))
         self._longest_bytes = max(map(len, forms), default=0)
 
     def are_in(self, data: bytes) -> bool:
@@ -38,7 +39,9 @@ class Traces:
         if self._stand_in(_unbroken(part)):
             return True
         is_escaped = any(escape in part for escape in _ESCAPES)
-        return is_escaped and any(self._stand_in(_unbroken(text)) for text in undo_escapes(part))
+        return is_escaped and any(
+            self._stand_in(undone) or self._stand_in(_unbroken(undone)) for undone in undo_escapes(part)
+        )
 
     def _stand_in(self, text: bytes) -> bool:
         bare = _bare(text)

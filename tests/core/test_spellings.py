@@ -7,7 +7,7 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.core.scrub import PLACEHOLDER, SecretSet
@@ -89,6 +89,8 @@ SECRETS = st.text(
 ).filter(lambda text: len(text.encode()) >= 16)
 
 
+@example(secret="0000000000000\\n\xa0", encoders=["HTML in JSON"], noise=[b""] * 5)  # as if a line ended
+@example(secret="0000000000000\\r\xa0", encoders=["JSON in a URL"], noise=[b""] * 5)
 @settings(max_examples=60, deadline=None)
 @given(
     secret=SECRETS,
