@@ -18,16 +18,16 @@ from broker.client.places import Places
 from broker.client.transport import EventStream
 from broker.contract.kdf import STANDARD_FLOOR, KdfError, KdfFloor, KdfParams
 from broker.contract.wire import JsonValue
-from ui import served, served_policy
+from ui import feed_lists, served, served_policy
 from ui.answering import Approve, Deny
 from ui.feed_log import LogFeed
+from ui.list_messages import CheckCredential, ForgetHostKey
 from ui.messages import (
     Answered,
     ApproverNews,
     CardFault,
     CardNews,
     Connected,
-    CredentialsNews,
     Decide,
     Done,
     DoubtsNews,
@@ -45,7 +45,6 @@ from ui.messages import (
     ReadList,
     ReadTrail,
     RevokeGrant,
-    SessionsNews,
     Settle,
     StatusNews,
     Task,
@@ -59,7 +58,10 @@ from ui.messages import (
 TASKS_MOST = 256
 _WAITS_S = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0)
 
-OneSentence: TypeAlias = Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack | WriteCheckpoint
+OneSentence: TypeAlias = (
+    Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack | WriteCheckpoint
+    | ForgetHostKey | CheckCredential
+)  # fmt: skip
 """Tasks whose outcome is told in one sentence."""
 
 
@@ -81,6 +83,7 @@ class ControlFeed:
         self._hurry = threading.Event()
         self._stream: EventStream | None = None
         self._log = LogFeed(places, self._pass_on)
+        self._lists = feed_lists.ListFeed(self._pass_on)
 
     def start(self, tell: Callable[[News], object]) -> None:
         self._tell = tell
@@ -142,14 +145,14 @@ class ControlFeed:
                 self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
             if event.name != "approval":
                 self._tell(StatusNews(status=self._status(client)))
-                self._tell_sessions(client)
+                self._lists.sessions(client)
         raise Broken("the daemon ended the stream of events")
 
     def _connected(self, client: ControlClient) -> None:
         status = self._status(client)
         waiting = served.waiting({"approvals": client.approvals()})
         self._tell(Connected(status=status, waiting=waiting))
-        self._tell_sessions(client)
+        self._lists.sessions(client)
         with self._key_lock:
             self._introduced(client)
 
@@ -177,10 +180,6 @@ class ControlFeed:
                 self._log.forget()
                 self._tell(ApproverNews(ready=False))
             return status
-
-    def _tell_sessions(self, client: ControlClient) -> None:
-        sessions = served.sessions({"sessions": client.sessions()})
-        self._tell(SessionsNews(sessions=sessions, grants=served.grants({"grants": client.grants()})))
 
     def _wait(self, tries: int, since_ms: int, cause: Exception) -> None:
         pause_s = _WAITS_S[min(tries, len(_WAITS_S)) - 1]
@@ -249,9 +248,12 @@ class ControlFeed:
             case RevokeGrant(grant_id=grant_id):
                 client.revoke_grant(grant_id)
                 return "the grant is revoked"
-            case EndSession(session_id=session_id):
-                client.revoke_session(session_id)
-                return "the session is ended"
+            case EndSession():
+                return feed_lists.ended(client, task)
+            case ForgetHostKey():
+                return feed_lists.forgotten(client, task, self._held_key())
+            case CheckCredential():
+                return self._lists.checked(client, task)
             case Mute(session_id=session_id, muted=True):
                 client.mute(session_id)
                 return "the session is muted"
@@ -311,8 +313,10 @@ class ControlFeed:
         match screen:
             case "Approvals":
                 self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
+                if self._key is not None:
+                    self._log.activity(client)
             case "Sessions":
-                self._tell_sessions(client)
+                self._lists.sessions(client)
                 if self._key is not None:
                     self._log.past(client)
             case "Policy":
@@ -320,6 +324,8 @@ class ControlFeed:
             case "Audit":
                 self._tell(StatusNews(status=self._status(client)))
                 self._log.facts()
+                if self._key is not None:
+                    self._lists.checkpoints(client)
             case _ if self._key is not None:
                 self._read_sealed(client, screen)
             case _:
@@ -328,7 +334,8 @@ class ControlFeed:
     def _read_sealed(self, client: ControlClient, screen: str) -> None:
         match screen:
             case "Vault":
-                self._tell(CredentialsNews(credentials=served.credentials({"credentials": client.credentials()})))
+                self._lists.vault(client)
+                self._log.activity(client)
             case "In doubt":
                 self._tell(DoubtsNews(doubts=served.operations({"operations": client.operations(state="in_doubt")})))
             case "Activity":

@@ -120,8 +120,8 @@ def footer(paper: Paper, hints: Sequence[Hint]) -> Row:
     return spread(left, (*HELP.spans(), Span(" ")), paper.width)
 
 
-def asking(paper: Paper, question: str) -> Row:
-    """The last row while a question waits for its `y`."""
-    return fit(
-        row(" ", Span(question, Role.LOOK), "  ", Span("y", Role.KEY), " yes, any other key leaves"), paper.width
-    )
+def asking(paper: Paper, question: str, also: Sequence[tuple[str, str]] = ()) -> Row:
+    """The last row while a question waits for its `y`, or for another key that answers it."""
+    others = [part for key, word in also for part in (Span(key, Role.KEY), f" {word}, ")]
+    asked = row(" ", Span(question, Role.LOOK), "  ", Span("y", Role.KEY), " yes, ", *others, "any other key leaves")
+    return fit(asked, paper.width)

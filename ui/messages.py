@@ -4,14 +4,15 @@ A task that decides carries the very card that was drawn; the feed computes dige
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from typing_extensions import override
 
 from broker.client.control import Served
 from ui.answering import Answer
-from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionRow, Status, Waiting
+from ui.list_messages import CheckCredential, CheckedNews, CheckpointsNews, ForgetHostKey, HostKeysNews
+from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionLimits, SessionRow, Status, Waiting
 from ui.served_log import ActivityRow, Checkpoint, LogFacts, PastSession, SaidVerdict
 from ui.served_policy import PolicyFacts
 
@@ -60,7 +61,10 @@ class RevokeGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndSession:
+    """Its grants and cards end with it; `kill` ends its processes too."""
+
     session_id: str
+    kill: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,7 @@ class TryNow:
 Task: TypeAlias = (
     OpenCard | Decide | Unlock | Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack
     | ReadList | ReadTrail | Verify | WriteCheckpoint | TryNow
+    | ForgetHostKey | CheckCredential
 )  # fmt: skip
 
 
@@ -201,6 +206,7 @@ class ApproverNews:
 class SessionsNews:
     sessions: tuple[SessionRow, ...]
     grants: tuple[GrantRow, ...]
+    limits: SessionLimits = field(default_factory=SessionLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +264,7 @@ News: TypeAlias = (
     Connected | Lost | StatusNews | QueueNews | CardNews | CardFault | Answered | NotDone | Done | ApproverNews
     | SessionsNews | CredentialsNews | PolicyNews | DoubtsNews | ActivityNews
     | PastNews | TrailNews | VerdictNews | CheckpointNews | LogFactsNews
+    | HostKeysNews | CheckedNews | CheckpointsNews
 )  # fmt: skip
 
 

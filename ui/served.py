@@ -33,6 +33,16 @@ class Status:
     audit_verifying: int | None = None
     frozen: bool = False
     in_doubt: int = 0
+    vault_methods: tuple[str, ...] = ()
+    vault_ready_since_ms: int | None = None
+    vault_locked_for: str | None = None
+    vault_idle_lock_in_ms: int | None = None
+    policy_state: str = ""
+    audit_behind_ms: int | None = None
+    audit_head: str = ""
+    audit_head_at_ms: int | None = None
+    audit_segment: int | None = None
+    audit_anchors: tuple[tuple[str, int | None], ...] = ()  # the record that each rung tells of
     warnings: tuple[str, ...] = ()
 
 
@@ -57,6 +67,32 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A process from the session outwards; `never` is one that is never a session itself."""
+
+    pid: int
+    name: str
+    never: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """What a session has asked for that has no end yet."""
+
+    effect: str
+    operation: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """How many cards a session may raise before it is muted; None where it is not told."""
+
+    cards_per_min: int | None = None
+    cards_per_session: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
     id: str
     agent: str
@@ -70,6 +106,16 @@ class SessionRow:
     calls: int
     denied: int
     muted: bool
+    named_by: str | None = None
+    digest_ok: bool = False
+    chain: tuple[Link, ...] = ()
+    container: str | None = None
+    muted_why: str | None = None
+    muted_at_ms: int | None = None
+    waiting: int = 0
+    in_flight: tuple[InFlight, ...] = ()
+    in_flight_more: int = 0
+    done: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +154,7 @@ class DoubtRow:
     sent_at_ms: int
     read_back: str | None
     change_key: str | None
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +236,16 @@ def status(value: JsonValue) -> Status:
         audit_verifying=audit.number_or_none("verifying"),
         frozen=top.flag("frozen"),
         in_doubt=top.part("operations").number("in_doubt"),
+        vault_methods=vault.texts("methods"),
+        vault_ready_since_ms=vault.number_or_none("ready_since_ms"),
+        vault_locked_for=vault.text_or_none("locked_for"),
+        vault_idle_lock_in_ms=vault.number_or_none("idle_lock_in_ms"),
+        policy_state=policy.text("state"),
+        audit_behind_ms=audit.number_or_none("behind_ms"),
+        audit_head=audit.part("head").text("hash"),
+        audit_head_at_ms=audit.part("head").number_or_none("at_ms"),
+        audit_segment=audit.part("head").number_or_none("segment"),
+        audit_anchors=tuple((name, audit.part("anchors").number_or_none(name)) for name in audit.part("anchors").whole),
         warnings=top.texts("warnings"),
     )
 
@@ -226,8 +283,32 @@ def sessions(value: JsonValue) -> tuple[SessionRow, ...]:
             calls=item.number("calls"),
             denied=item.number("denied"),
             muted=item.flag("muted"),
+            named_by=item.text_or_none("named_by"),
+            digest_ok=item.flag("digest_ok"),
+            chain=tuple(
+                Link(pid=link.number("pid"), name=link.text("name"), never=link.flag("never"))
+                for link in item.parts("chain")
+            ),
+            container=item.text_or_none("container"),
+            muted_why=item.text_or_none("muted_why"),
+            muted_at_ms=item.number_or_none("muted_at_ms"),
+            waiting=item.number("waiting"),
+            in_flight=tuple(
+                InFlight(effect=one.text("effect"), operation=one.text("operation"), since_ms=one.number("since_ms"))
+                for one in item.parts("in_flight")
+            ),
+            in_flight_more=item.number("in_flight_more"),
+            done=tuple((name, item.part("done").number(name)) for name in item.part("done").whole),
         )
         for item in Fields(value).parts("sessions")
+    )
+
+
+def session_limits(value: JsonValue) -> SessionLimits:
+    limits = Fields(value).part("limits")
+    return SessionLimits(
+        cards_per_min=limits.number_or_none("cards_per_min"),
+        cards_per_session=limits.number_or_none("cards_per_session"),
     )
 
 
@@ -274,6 +355,7 @@ def operations(value: JsonValue) -> tuple[DoubtRow, ...]:
             sent_at_ms=item.number("sent_at_ms"),
             read_back=item.text_or_none("read_back"),
             change_key=item.text_or_none("change_key"),
+            effect=item.text("effect"),
         )
         for item in Fields(value).parts("operations")
     )

@@ -37,6 +37,8 @@ class ActivityRow:
     of: str | None = None
     sent_bytes: int | None = None
     elapsed_ms: int | None = None
+    credential: str | None = None
+    asking: str | None = None
     fields: JsonObject | None = None
 
     @property
@@ -160,6 +162,8 @@ def _row(item: Fields) -> ActivityRow:
         of=item.text_or_none("of"),
         sent_bytes=item.number_or_none("sent_bytes"),
         elapsed_ms=item.number_or_none("elapsed_ms"),
+        credential=item.text_or_none("credential"),
+        asking=item.text_or_none("asking"),
         fields=fields if isinstance(fields, Mapping) else None,
     )
 

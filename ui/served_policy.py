@@ -17,6 +17,27 @@ class ChangeRow:
     subject: str
     was: str
     becomes: str
+    place: str | None = None
+    rule: str | None = None
+    lines: tuple[tuple[str, str], ...] = ()  # sign and text, of the block behind it before and after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRow:
+    id: str
+    approval: str
+    about: str
+    reason: str
+    place: str | None
+    active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedFile:
+    name: str
+    status: str
+    modified_at_ms: int | None
+    uid: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +65,14 @@ class PolicyFacts:
     faults: tuple[FaultRow, ...] = ()
     warnings: tuple[FaultRow, ...] = ()
     same: bool = True
+    state: str = ""
+    signed_digest: str | None = None
+    system: tuple[str, ...] = ()
+    rule_list: tuple[RuleRow, ...] = ()
+    in_force_warnings: tuple[FaultRow, ...] = ()
+    edited: tuple[EditedFile, ...] = ()
+    unchanged: int | None = None
+    voids: tuple[int, int] | None = None  # cards and grants that trusting would end
 
     @property
     def waits(self) -> bool:
@@ -70,6 +99,14 @@ def policy(in_force: JsonValue, pending: JsonValue) -> PolicyFacts:
         faults=tuple(_fault(part) for part in then.parts("faults")),
         warnings=tuple(_fault(part) for part in then.parts("warnings")),
         same=then.flag("same"),
+        state=then.text("state") or now.text("state"),
+        signed_digest=now.text_or_none("signed_digest"),
+        system=tuple(part.text("name") for part in now.parts("system")),
+        rule_list=tuple(_rule(part) for part in now.parts("rule_list")),
+        in_force_warnings=tuple(_fault(part) for part in now.parts("warnings")),
+        edited=tuple(_edited(part) for part in then.parts("edited")),
+        unchanged=then.number_or_none("unchanged"),
+        voids=_voids(then.part("voids")),
     )
 
 
@@ -79,7 +116,34 @@ def _change(part: Fields) -> ChangeRow:
         subject=part.text("subject"),
         was=part.text("was"),
         becomes=part.text("becomes"),
+        place=part.text_or_none("place"),
+        rule=part.text_or_none("rule"),
+        lines=tuple((line.text("sign"), line.text("text")) for line in part.parts("lines")),
     )
+
+
+def _rule(part: Fields) -> RuleRow:
+    return RuleRow(
+        id=part.text("id"),
+        approval=part.text("approval"),
+        about=part.text("about"),
+        reason=part.text("reason"),
+        place=part.text_or_none("place"),
+        active=part.value("active") is not False,
+    )
+
+
+def _edited(part: Fields) -> EditedFile:
+    return EditedFile(
+        name=part.text("name"),
+        status=part.text("status"),
+        modified_at_ms=part.number_or_none("modified_at_ms"),
+        uid=part.number_or_none("uid"),
+    )
+
+
+def _voids(part: Fields) -> tuple[int, int] | None:
+    return (part.number("cards"), part.number("grants")) if part.whole else None
 
 
 def _fault(part: Fields) -> FaultRow:

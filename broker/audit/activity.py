@@ -74,6 +74,7 @@ class Row:
     sent_bytes: int | None = None
     elapsed_ms: int | None = None
     credential: str | None = None
+    asking: str | None = None  # how the policy has it asked for: none | session | per_call | deny
     fields: JsonObject | None = None  # of a record that stands alone
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -173,6 +174,7 @@ def _decided(told: JsonObject) -> dict[str, object]:
         operation=_text(asked, "operation"),
         target=_text(told, "identifies") or ", ".join(_texts(asked, "targets")) or _text(asked, "url"),
         rules=_texts(told, "rules"),
+        asking=_text(told, "decision"),
     )
 
 

@@ -81,6 +81,10 @@ class ControlClient:
     def sessions(self) -> list[dict[str, JsonValue]]:
         return items(self._ask("GET", "/v1/sessions"), "sessions")
 
+    def session_listing(self) -> dict[str, JsonValue]:
+        """The live sessions, and the limits that hold for each."""
+        return self._ask("GET", "/v1/sessions")
+
     def grants(self) -> list[dict[str, JsonValue]]:
         return items(self._ask("GET", "/v1/grants"), "grants")
 
@@ -96,8 +100,10 @@ class ControlClient:
 
     # What only takes away needs no signature.
 
-    def unlock(self, vault_kek: Secret | bytes) -> dict[str, JsonValue]:
-        return self._ask("POST", "/v1/unlock", {"kek_b64": _kek(vault_kek)}, answer_s=VERIFYING_S)
+    def unlock(self, vault_kek: Secret | bytes | None) -> dict[str, JsonValue]:
+        """Without a key where the keyring alone opens the vault."""
+        body: JsonObject = {} if vault_kek is None else {"kek_b64": _kek(vault_kek)}
+        return self._ask("POST", "/v1/unlock", body, answer_s=VERIFYING_S)
 
     def quarantine(self) -> dict[str, JsonValue]:
         """Why nothing runs, and what there is to sign for taking it over."""
@@ -237,6 +243,19 @@ class ControlClient:
         """Take a quarantined vault over; `statement` is what `quarantine` showed."""
         body = {**self._statement("vault.readopt", statement, key), "kek_b64": _kek(vault_kek)}
         return self._ask("POST", "/v1/vault/readopt", body, answer_s=2 * VERIFYING_S)
+
+    def add_method(self, method: str, vault_kek: Secret | None, key: Signer) -> dict[str, JsonValue]:
+        """One more unlock method; with the passphrase's key where the method takes one."""
+        secret: JsonObject | None = None if vault_kek is None else {"kek_b64": _kek(vault_kek)}
+        return self._signed("POST", "/v1/vault/methods", "vault.method.add", {"method": method}, key, secret)
+
+    def remove_method(self, method: str, key: Signer) -> dict[str, JsonValue]:
+        return self._signed("POST", "/v1/vault/methods/remove", "vault.method.remove", {"method": method}, key)
+
+    def change_passphrase(self, old: Secret, new: Secret, kdf: JsonObject, key: Signer) -> dict[str, JsonValue]:
+        """Another passphrase for the vault; the approver key's file is this process's own to rewrap."""
+        secret: JsonObject = {"old_kek_b64": _kek(old), "kek_b64": _kek(new)}
+        return self._signed("POST", "/v1/vault/passphrase", "vault.passphrase", {"kdf": kdf}, key, secret)
 
     def thaw(self, key: Signer) -> dict[str, JsonValue]:
         return self._signed("POST", "/v1/thaw", "thaw", {}, key)

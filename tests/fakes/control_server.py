@@ -68,7 +68,7 @@ class ControlServer:
         self.states: dict[str, tuple[str, str | None]] = {}
         self.joined: dict[str, int] = {}
         self.served_at_s: dict[str, float] = {}
-        self.lists: dict[str, list[dict[str, Any]]] = {name: [] for name in ("sessions", "grants", "credentials")}
+        self.lists: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS}
         self.doubts: list[dict[str, Any]] = []
         self.audit: list[dict[str, Any]] = []
         self.activity: list[dict[str, Any]] = []
@@ -158,6 +158,10 @@ class ControlServer:
             "GET /v1/audit/sessions": lambda _: self._sealed(
                 {"sessions": [], "from_seq": 0, "rebuilt": True, "head": 9}
             ),
+            "GET /v1/audit/checkpoints": lambda _: self._sealed(
+                {"checkpoints": self.lists["checkpoints"], "next_seq": None, "from_seq": 0, "rebuilt": True, "head": 9}
+            ),
+            "GET /v1/host-keys": lambda _: self._sealed({"host_keys": self.lists["host_keys"]}),
             "POST /v1/audit/checkpoint": lambda _: (
                 200,
                 {"note": "doorward/5c1d\n7\ncm9vdA==\n\n- e c2ln\n", "size": 7, "countersigned": True},
@@ -358,6 +362,9 @@ class ControlServer:
         self.pending_policy = False
         self.changed("status", {})
         return 200, {"digest": body["policy_digest"], "counter": body["counter"]}
+
+
+_LISTS = ("sessions", "grants", "credentials", "host_keys", "checkpoints")
 
 
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):

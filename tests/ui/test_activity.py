@@ -181,8 +181,9 @@ def test_the_sessions_screen_tells_what_each_did_and_who_was_there_before() -> N
     drawn = made.drawn().rows()
 
     assert drawn[4].startswith("▌claude-code   pid 4711       38 min     22       0")
-    assert "├─ grant github-read" in drawn[5]
-    assert "└─ in flight  1 request   waiting    1 card" in drawn[6]
-    assert drawn[7].startswith(" codex         pid 4711       2 h        22       2  ended")
+    assert "│ named by [agents]: node" in drawn[5]
+    assert "├─ grant github-read" in drawn[6]
+    assert ["├─ in flight  1 request", "└─ waiting    1 card"] == [line.strip() for line in drawn[7:9]]
+    assert drawn[9].startswith(" codex         pid 4711        2 h       22       2  ended")
     assert any("13 reads, 8 writes, 1 run   2 refusals   last refusal none" in line for line in drawn)
     assert "grant" not in " ".join(made.press("space").rows()[5:8])

@@ -106,17 +106,27 @@ def test_sessions_stand_with_their_grants_below_them() -> None:
     rows = sessions_scene().rows()
 
     assert rows[4].startswith("▌claude-code   pid 4711       38 min     22       0")
-    assert rows[5].startswith(" ├─ grant github-read         25 min   42/200")
-    assert "35 min left, READ" in rows[5]
-    assert rows[6].endswith("MUTED")
+    assert rows[5] == " │ named by [agents]: node"
+    assert rows[6].startswith(" └─ grant github-read         25 min  42/200         35 min left, READ")
+    assert rows[7].endswith("MUTED")
 
 
 def test_r_revokes_a_grant_or_ends_a_session_after_a_y() -> None:
     scene = sessions_scene().press("R").on(0.5).press("y")
     assert [EndSession(session_id="se_1")] == scene.feed.done(EndSession)
 
-    scene.press("j", "R").on(0.5).press("y")
+    scene.press("j")
+    assert scene.rows()[6].startswith("▌└─ grant")  # a line that only tells is passed over
+    scene.press("R").on(0.5).press("y")
     assert [RevokeGrant(grant_id="gr_1")] == scene.feed.done(RevokeGrant)
+
+
+def test_a_session_is_ended_with_its_processes_where_that_is_asked_for() -> None:
+    scene = sessions_scene().press("R")
+    assert "K and kill its processes" in scene.rows()[-1]
+    scene.on(0.5).press("K")
+
+    assert [EndSession(session_id="se_1", kill=True)] == scene.feed.done(EndSession)
 
 
 def test_mute_asks_and_unmute_is_signed() -> None:

@@ -42,11 +42,29 @@ class Goto:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Another key that answers a question, and what it does."""
+
+    key: str
+    word: str
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskFirst:
-    """A task that needs a `y`; None closes the window."""
+    """A task that needs a `y`; None closes the window. `also` are other answers that do something."""
 
     question: str
     task: Task | None
+    also: tuple[Choice, ...] = ()
+
+    def answered(self, key: str) -> Task | None:
+        """What a key that answers has done."""
+        return next((choice.task for choice in self.also if choice.key == key), self.task)
+
+    @property
+    def keys(self) -> set[str]:
+        return {"y", *(choice.key for choice in self.also)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
