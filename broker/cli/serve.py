@@ -38,9 +38,20 @@ def run(noun: str, arguments: list[str]) -> int:
 def _serve(arguments: list[str]) -> int:
     parser = Parser("doorward serve", "Run the daemon in the foreground.")
     parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    _desktop_options(parser)
     options = parser.parse_args(arguments)
-    _become(daemon_command("--log-level", options.log_level))
+    _become(daemon_command("--log-level", options.log_level, *_desktop_words(options)))
     return 0
+
+
+def _desktop_options(parser: Parser) -> None:
+    parser.add_argument("--no-notices", action="store_true", help="show no desktop notices of waiting cards")
+    parser.add_argument("--no-desktop-lock", action="store_true", help="stay open at a screen lock or a sleep")
+
+
+def _desktop_words(options: Namespace) -> list[str]:
+    chosen = [("--no-notices", options.no_notices), ("--no-desktop-lock", options.no_desktop_lock)]
+    return [word for word, is_chosen in chosen if is_chosen]
 
 
 def _ui(arguments: list[str]) -> int:

@@ -21,6 +21,8 @@ def main() -> int:
     parser.add_argument("--transient", action="store_true", help="serve control.sock alone, and end with the parent")
     parser.add_argument("--init", action="store_true", help="make new state from keys on standard input")
     parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    parser.add_argument("--no-notices", action="store_true", help="show no desktop notices of waiting cards")
+    parser.add_argument("--no-desktop-lock", action="store_true", help="stay open at a screen lock or a sleep")
     chosen = parser.parse_args()
     environ = dict(os.environ)
     places = Places(environ)
@@ -35,7 +37,8 @@ def main() -> int:
         from broker.daemon import main as daemon  # noqa: PLC0415
 
     logs.set_up(chosen.log_level)
-    return daemon.run(places, environ, transient=chosen.transient)
+    wishes = daemon.DesktopWishes(notices=not chosen.no_notices, locks=not chosen.no_desktop_lock)
+    return daemon.run(places, environ, transient=chosen.transient, wishes=wishes)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from broker.core.approval import Happening
 from broker.core.identity import identify
 from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
+from broker.daemon.desktop import Desktop, DesktopWishes
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.follow_ups import FollowUpRuns
 from broker.daemon.host_markers import HostMarkers
@@ -112,7 +113,13 @@ class _People:
 
 
 async def build(
-    places: Places, tasks: asyncio.TaskGroup, wiring: Wiring, *, environ: Mapping[str, str], descriptors: int
+    places: Places,
+    tasks: asyncio.TaskGroup,
+    wiring: Wiring,
+    *,
+    environ: Mapping[str, str],
+    descriptors: int,
+    wishes: DesktopWishes,
 ) -> House:
     """Open the stores and put everything together. Raises AuditError, VaultError, LedgerError."""
     clock = SystemClock()
@@ -124,7 +131,9 @@ async def build(
     ssh_hosts = SshHosts(vault=stores.vault, audit=journal, clock=clock)
     markers = HostMarkers(ledger=stores.ledger, audit=journal, clock=clock, tasks=tasks)
     executor = _executor(custody, rulebook, ssh_hosts, markers)
-    people = _people(stores, rulebook, journal, clock, runs, executor)
+    hub = EventHub()
+    desktop = Desktop(environ, wishes, hub=hub, clock=clock)
+    people = _people(stores, rulebook, journal, clock, runs, executor, hub, desktop)
     sender = wiring.executor(executor)
     follow_ups = FollowUpRuns(runs=runs, clock=clock)
     pipeline = Pipeline(
@@ -163,6 +172,7 @@ async def build(
         desk=people.desk,
         runs=runs,
         hub=people.hub,
+        desktop=desktop,
         challenges=people.challenges,
         refusals=RepeatedRefusals(audit=journal, clock=clock),
         floods=Floods(audit=journal, clock=clock),
@@ -229,10 +239,20 @@ def _open(places: Places, environ: Mapping[str, str], clock: SystemClock, wiring
 
 
 def _people(
-    stores: _Stores, rulebook: Rulebook, journal: Journal, clock: SystemClock, runs: RunTable, executor: ByChannel
+    stores: _Stores,
+    rulebook: Rulebook,
+    journal: Journal,
+    clock: SystemClock,
+    runs: RunTable,
+    executor: ByChannel,
+    hub: EventHub,
+    desktop: Desktop,
 ) -> _People:
-    hub = EventHub()
     challenges = Challenges(monotonic_s=clock.monotonic_s)
+
+    def on_card(card_id: str, state: str) -> None:
+        hub.publish("approval", {"id": card_id, "state": state})
+        desktop.changed()
 
     def on_session_end(session_id: str, why: Ended) -> None:
         happening = {
@@ -256,10 +276,11 @@ def _people(
         log_id=stores.vault.log_id,
         verify=lambda message, signature: verify(stores.vault.approver_keys(), message, signature),
         present=lambda: hub.listeners > 0 or len(challenges) > 0,
-        changed=lambda card_id, state: hub.publish("approval", {"id": card_id, "state": state}),
+        changed=on_card,
         waits=runs.asked,
         mute=sessions.mute,
     )
+    desktop.waiting = desk.waiting
     return _People(hub=hub, challenges=challenges, sessions=sessions, desk=desk)
 
 
@@ -267,6 +288,7 @@ async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: Door
     at = premises
     office = WatchedOffice(premises)
     at.ledger.alarm = office.distrust_ledger
+    at.desktop.office = office
     at_agents, at_control = (Connections(boot=boot_id()) for _ in range(2))
     agent_api = AgentApi(
         engine=at.engine,

@@ -19,6 +19,7 @@ from broker.core.approval import Happening
 from broker.core.events import AuditEvent, EventName
 from broker.daemon import sockets, statehold
 from broker.daemon.assembly import House, Wiring, build
+from broker.daemon.desktop import NOTHING_WISHED, DesktopWishes
 from broker.daemon.logs import quiet_loop
 from broker.daemon.statehold import StateError
 from broker.daemon.upkeep import notice_dead_log, upkeep
@@ -27,7 +28,7 @@ from broker.ports import AuditUnwritable
 from broker.server.faults import ControlError
 from broker.vault import VaultError
 
-__all__ = ["Wiring", "run", "serve"]
+__all__ = ["DesktopWishes", "Wiring", "run", "serve"]
 
 LOG = logging.getLogger("doorward.daemon")
 DRAIN_S = 30.0
@@ -42,6 +43,7 @@ async def serve(
     transient: bool = False,
     wiring: Wiring | None = None,
     drain_s: float = DRAIN_S,
+    wishes: DesktopWishes | None = None,
 ) -> int:
     """Run a daemon over the state in `places`; returns the exit code. Raises StateError where it can't start."""
     statehold.prepare(places)
@@ -56,11 +58,13 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as tasks:
         limit = _raise_descriptor_limit()
-        house = await build(places, tasks, wiring or Wiring(), environ=environ, descriptors=limit)
+        wished = NOTHING_WISHED if transient else wishes or DesktopWishes()
+        house = await build(places, tasks, wiring or Wiring(), environ=environ, descriptors=limit, wishes=wished)
         await house.office.announce(transient=transient)
         serving, endpoints = _open_doors(house, tasks, places, passed, transient=transient)
         tasks.create_task(house.office.verify_at_start())
         serving.append(tasks.create_task(_upkeep(house)))
+        serving.append(tasks.create_task(house.premises.desktop.run()))
         sockets.notify(environ, "READY=1\nSTATUS=serving")
         print("ready", flush=True)  # noqa: T201 - whoever started this daemon waits for the word
         LOG.info("serving", extra={"state": house.premises.vault.state.value, "seq": house.premises.writer.head[0]})
@@ -153,12 +157,19 @@ def _raise_descriptor_limit() -> int:
     return wanted if soft == resource.RLIM_INFINITY else soft
 
 
-def run(places: Places, environ: dict[str, str], *, transient: bool = False, wiring: Wiring | None = None) -> int:
+def run(
+    places: Places,
+    environ: dict[str, str],
+    *,
+    transient: bool = False,
+    wiring: Wiring | None = None,
+    wishes: DesktopWishes | None = None,
+) -> int:
     """Run until stopped; prints one line and returns 1 where the daemon can't start."""
     code = 1
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            code = runner.run(serve(places, environ, transient=transient, wiring=wiring))
+            code = runner.run(serve(places, environ, transient=transient, wiring=wiring, wishes=wishes))
     except* (StateError, AuditError, VaultError, LedgerError, ControlError) as group:
         for error in group.exceptions:
             print(f"doorward: {error}", file=sys.stderr)  # noqa: T201 - the one line that says why

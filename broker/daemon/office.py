@@ -92,6 +92,7 @@ class DaemonOffice(Archive):
             "frozen": at.sessions.frozen,
             "warnings": self._warnings(),
             "operations": {"in_doubt": await asyncio.to_thread(self._doubtful)},
+            "desktop": at.desktop.to_json(),
         }
 
     async def unlock(self, kek: bytes) -> JsonObject:

@@ -11,6 +11,7 @@ from broker.contract.wire import JsonObject, JsonValue
 from broker.core.events import AuditEvent, EventName
 from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
+from broker.daemon.desktop import Desktop
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.journal import Journal
 from broker.daemon.log_watch import LogWatch
@@ -52,6 +53,7 @@ class Premises:
     desk: Desk
     runs: RunTable
     hub: EventHub
+    desktop: Desktop
     challenges: Challenges
     refusals: RepeatedRefusals
     floods: Floods

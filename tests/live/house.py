@@ -34,6 +34,7 @@ DAEMON = ("-I", "-m", "broker.daemon")
 PASSPHRASE = "canary passphrase of a house"
 CHEAP = KdfParams(memory_kib=8192, iterations=1, lanes=1, salt=b"salt-of-a-house!")
 START_S = 30.0
+NO_DESKTOP = {"DBUS_SESSION_BUS_ADDRESS": "", "DBUS_SYSTEM_BUS_ADDRESS": ""}  # that of who runs the tests is left alone
 SHOP = """
 version = 1
 
@@ -277,7 +278,7 @@ class House:
     """State under a directory, and the daemon over it."""
 
     def __init__(self, home: Path, *, passphrase: str = PASSPHRASE, kdf: KdfParams = CHEAP) -> None:
-        self.environ = {**os.environ, "DOORWARD_HOME": str(home)}
+        self.environ = {**os.environ, "DOORWARD_HOME": str(home), **NO_DESKTOP}
         self.places = Places(self.environ)
         self.kdf = kdf
         self.keys = derive(Secret(passphrase), kdf, floor=REDUCED_FLOOR)
