@@ -161,10 +161,6 @@ class Desk:
         """Cards that wait for a human, oldest first."""
         return [waiting for waiting in self._cards.values() if waiting.state is ApprovalState.PENDING]
 
-    def waiting(self) -> list[Waiting]:
-        """Cards that wait for a human, oldest first."""
-        return [waiting for waiting in self._cards.values() if waiting.state is ApprovalState.PENDING]
-
     @property
     def pending(self) -> int:
         return sum(waiting.state is ApprovalState.PENDING for waiting in self._cards.values())
