@@ -17,7 +17,7 @@ from broker.core.policy.faults import Fault
 from broker.core.policy.match import first_mismatch, fits, may_match
 from broker.core.policy.model import Policy, Rule
 from broker.core.policy.place import Place
-from broker.core.policy.subjects import Subject, sample_ways, subjects_of
+from broker.core.policy.subjects import Subject, subjects_of, ways_of
 from broker.core.ssh.model import HostKeyMode
 from broker.policyfiles.files import PolicyError, PolicyFile
 from broker.policyfiles.load import load_policy
@@ -108,10 +108,17 @@ def _opens_writes_by_wildcard(rule: Rule, subjects: list[Subject]) -> bool:
 
 def _is_shadowed(policy: Policy, rule: Rule, subjects: list[Subject]) -> bool:
     """Whether a stricter rule matches at every agent, subject and path at which this one does."""
-    stricter = [other for other in policy.rules if STRICTNESS[other.approval] > STRICTNESS[rule.approval]]
+    stricter = [
+        other
+        for other in policy.rules
+        if STRICTNESS[other.approval] > STRICTNESS[rule.approval] and other.hours in {(), rule.hours}
+    ]
     for agent in (*policy.agents, UNIDENTIFIED):
         for subject in subjects:
-            for way in sample_ways(subject, policy.rules):
+            explored = ways_of(subject, policy.rules)
+            if not explored.whole:
+                return False
+            for way in explored.ways:
                 facts = subject.facts(agent, way)
                 if first_mismatch(rule, facts) is None and all(first_mismatch(other, facts) for other in stricter):
                     return False

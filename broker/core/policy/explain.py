@@ -29,7 +29,10 @@ def explain(policy: Policy, caller: Caller, frozen: Frozen) -> dict[str, JsonVal
         "user": facts.user or None,
         "command": None if facts.command is None else facts.command.text,
         "path": None if facts.segments is None else "/" + "/".join(facts.segments),
-        "trace": [_step(rule, first_mismatch(rule, facts)) for rule in sorted(policy.rules, key=lambda rule: rule.id)],
+        "trace": [
+            _step(rule, first_mismatch(rule, facts) or ("hours" if rule in policy.resting else None))
+            for rule in sorted(policy.everything, key=lambda rule: rule.id)
+        ],
     }
 
 

@@ -1,7 +1,7 @@
 """Every key that a policy file may hold, table by table.
 
-Loader, JSON Schema and documentation are held to these sets by tests. A key that is not in them is refused as unknown,
-and one that is and stands in not_yet.py with a sentence of its own: nothing in a policy is ever ignored.
+Loader, JSON Schema and documentation are held to these sets by tests. A key that is not in them is refused as unknown:
+nothing in a policy is ever ignored.
 """
 
 FILE = frozenset({"version", "rules", "agents", "limits", "services"})
@@ -9,8 +9,8 @@ FILE = frozenset({"version", "rules", "agents", "limits", "services"})
 RULE = frozenset(
     {
         "id", "approval", "reason", "agents", "services", "operations", "effects", "destructive", "methods", "paths",
-        "hosts", "users", "commands", "shell", "input", "max_uses", "max_age_s", "per", "expires_s", "arming_s",
-        "in_doubt", "evidence", "precheck", "hours",
+        "hosts", "users", "commands", "shell", "input", "options", "max_uses", "max_age_s", "per", "expires_s",
+        "arming_s", "in_doubt", "evidence", "precheck", "hours",
     }
 )  # fmt: skip
 AGENT = frozenset({"exe", "argv", "sha256"})
@@ -88,6 +88,8 @@ BATCH = frozenset(
 )  # fmt: skip
 ASYNC = frozenset({"poll", "done_when", "failed_when", "delay", "default_s"})
 RECONCILE = frozenset({"operation", "args", "match", "not_before_s", "decides"})
+DECIDES = frozenset({"one", "none", "many"})
+MCP = frozenset({"expose", "name", "description"})
 EVIDENCE = frozenset(
     {"from", "args", "claim", "covers", "id", "max_age_s", "refuse_warnings", "otherwise"}
 )  # of a rule

@@ -6,7 +6,7 @@ Facts come from the kernel and the frozen request alone. Decides nothing: see ev
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.channels import Frozen
@@ -17,8 +17,6 @@ from broker.core.ssh.frozen import Exec, FrozenSsh, Get, Put
 from broker.core.ssh.paths import remote_segments
 from broker.core.ssh.shell_words import split
 from broker.core.urls import segments_of
-
-FRESH = "\0"  # a segment that no pattern names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,29 +124,6 @@ def path_fits(pattern: tuple[str, ...], segments: tuple[str, ...]) -> bool:
     return all(part == "**" for part in pattern[at:])
 
 
-def meeting_point(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
-    """A path that fits both patterns, FRESH where neither names the segment; None where there is none."""
-
-    @cache
-    def meet(i: int, j: int) -> tuple[str, ...] | None:
-        if i == len(one) and j == len(other):
-            return ()
-        a = one[i] if i < len(one) else None
-        b = other[j] if j < len(other) else None
-        found = meet(i + 1, j) if a == "**" else None  # a `**` may stand for nothing
-        if found is None and b == "**":
-            found = meet(i, j + 1)
-        if found is not None or a is None or b is None or a == b == "**":
-            return found
-        if a != b and not {a, b} & {"*", "**"}:
-            return None
-        rest = meet(i + (a != "**"), j + (b != "**"))
-        segment = next((part for part in (a, b) if part not in {"*", "**"}), FRESH)
-        return None if rest is None else (segment, *rest)
-
-    return meet(0, 0)
-
-
 def _any_fits(patterns: tuple[str, ...], text: str) -> bool:
     if not patterns or text in patterns:
         return True
@@ -176,10 +151,15 @@ def _path(rule: Rule, facts: Facts) -> bool:
         return True
     if facts.segments is None:
         return False
-    if rule.approval in {ApprovalRule.DENY, ApprovalRule.PER_CALL}:
+    if folds_case(rule):
         folded = tuple(segment.casefold() for segment in facts.segments)
         return any(path_fits(pattern_segments(pattern.casefold()), folded) for pattern in rule.paths)
     return any(path_fits(pattern_segments(pattern), facts.segments) for pattern in rule.paths)
+
+
+def folds_case(rule: Rule) -> bool:
+    """Whether its paths are compared without regard to case."""
+    return rule.approval in {ApprovalRule.DENY, ApprovalRule.PER_CALL}
 
 
 def _command(rule: Rule, facts: Facts) -> bool:
@@ -188,7 +168,9 @@ def _command(rule: Rule, facts: Facts) -> bool:
     if facts.is_fed and rule.approval is ApprovalRule.NONE and not rule.input:
         return False
     command = facts.command
-    return command is not None and any(command_fits(one, command, shell=rule.shell) for one in rule.commands)
+    return command is not None and any(
+        command_fits(one, command, shell=rule.shell, options=rule.takes_options) for one in rule.commands
+    )
 
 
 MATCHERS: tuple[tuple[str, Callable[[Rule, Facts], bool]], ...] = (

@@ -1,7 +1,7 @@
 """The policy as values: rules, agents, limits, services, operations. Parsed elsewhere; decides nothing itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from broker.core.policy.declarations import (
     EvidenceNeed,
     Gateway,
     Idempotency,
+    McpTool,
     Pagination,
     Precheck,
     Redirect,
@@ -24,6 +25,7 @@ from broker.core.policy.declarations import (
     Scope,
     WarningRule,
 )
+from broker.core.policy.hours import Moment, Window, is_within
 from broker.core.policy.place import Place
 from broker.core.predicate import Predicate
 from broker.core.ssh.model import SshSettings
@@ -57,8 +59,10 @@ class Rule:
     hosts: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    hours: tuple[Window, ...] = ()
     shell: bool = False  # `commands` may hold shell syntax, and then match letter for letter
     input: bool = False  # of a rule that asks nobody: its commands may be given input, and a terminal
+    options: bool = False  # of a rule that asks nobody: `*` may stand for words that begin with a dash
     max_uses: int = 200
     max_age_s: int = 3600
     per: str = "rule"  # rule | operation | service
@@ -68,6 +72,11 @@ class Rule:
     evidence: EvidenceNeed | None = None
     precheck: Precheck | None = None
     place: Place
+
+    @property
+    def takes_options(self) -> bool:
+        """Whether `*` in its commands may be an option. A human sees it; where nobody is asked, the rule says so."""
+        return self.options or self.approval is not ApprovalRule.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +142,8 @@ class ReadBack:
     args: JsonObject
     match: str
     not_before_s: int = 0
+    one_proves: bool = True  # exactly one match is the change
+    none_proves: bool = True  # none in a whole answer is a change that was not made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +196,7 @@ class Operation:
     redirect: Redirect = field(default_factory=Redirect)
     gateway: Gateway = field(default_factory=Gateway)
     warnings: tuple[WarningRule, ...] = ()
+    mcp: McpTool | None = None
     place: Place
 
     @property
@@ -246,6 +258,20 @@ class Policy:
     services: Mapping[str, Service] = field(default_factory=lambda: MappingProxyType({}))
     agents: Mapping[str, AgentProgram] = field(default_factory=lambda: MappingProxyType({}))
     limits: Limits = field(default_factory=Limits)
+    resting: tuple[Rule, ...] = ()  # rules outside of their hours, which say nothing
+
+    def at(self, moment: Moment) -> "Policy":
+        """The policy as it is at this moment of the week: rules outside of their hours rest."""
+        if not any(rule.hours for rule in self.everything):
+            return self
+        speaking = tuple(rule for rule in self.everything if is_within(rule.hours, moment))
+        resting = tuple(rule for rule in self.everything if not is_within(rule.hours, moment))
+        return replace(self, rules=speaking, resting=resting)
+
+    @property
+    def everything(self) -> tuple[Rule, ...]:
+        """All rules, those that rest among them."""
+        return (*self.rules, *self.resting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from broker.contract.wire import JsonValue
 from broker.core.policy.evaluate import STRICTNESS, decide
 from broker.core.policy.match import may_match
 from broker.core.policy.model import Allow, Ask, Operation, Policy
-from broker.core.policy.subjects import Subject, sample_ways, subjects_of
+from broker.core.policy.subjects import Subject, subjects_of, ways_of
 from broker.core.policy.template import template_of
 from broker.core.ssh.model import SshHost, SshOperation
 
@@ -78,7 +78,7 @@ def _strictest_gate(policy: Policy, agent: str, subject: Subject) -> ApprovalRul
     """The strictest gate short of a denial; None where every way is denied."""
     near = relevant(policy, agent, subject)
     gates: list[ApprovalRule] = []
-    for way in sample_ways(subject, near.rules):
+    for way in ways_of(subject, near.rules).ways:
         decision = decide(near, subject.facts(agent, way), subject.service, is_open=True)
         if isinstance(decision, Allow):
             gates.append(ApprovalRule.NONE)

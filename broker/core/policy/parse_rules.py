@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.effects import METHODS
 from broker.core.identity import UNIDENTIFIED
+from broker.core.policy.hours import SHAPE, Window, WindowError, window_of
 from broker.core.policy.keys import AGENT, LIMITS, RULE
 from broker.core.policy.match import command_of, fits
 from broker.core.policy.model import AgentProgram, Limits, Rule, Service
@@ -50,8 +51,10 @@ def rule_of(table: Table) -> Rule:
         hosts=table.texts("hosts", pattern=r"[a-z0-9.:*_-]{1,253}", expected="a lower-case host name, * for any run"),
         users=table.texts("users", pattern=r"[A-Za-z0-9_.+*-]{1,64}", expected="a user name, * for any run"),
         commands=_commands(table),
+        hours=_hours(table),
         shell=table.flag("shell", default=False),
-        input=_input(table, approval),
+        input=_only_unasked(table, "input", approval),
+        options=_only_unasked(table, "options", approval),
         max_uses=table.integer("max_uses", 200, low=1, high=100_000),
         max_age_s=table.integer("max_age_s", 3600, low=1, high=604_800),
         per=table.choice("per", SCOPES, "rule"),
@@ -73,15 +76,25 @@ def _commands(table: Table) -> tuple[str, ...]:
     for command in commands:
         problem = _fault_of(command, shell=shell)
         if problem is not None:
-            table.fault("commands", problem, _COMMAND_SHAPE)
+            table.fault_in("commands", command, problem, _COMMAND_SHAPE)
     return commands
 
 
-def _input(table: Table, approval: ApprovalRule) -> bool:
-    """Whoever is asked is shown the input."""
-    if "input" in table and (approval is not ApprovalRule.NONE or "commands" not in table):
-        table.fault("input", "means nothing but for commands that nobody is asked about", 'approval = "none", commands')
-    return table.flag("input", default=False)
+def _hours(table: Table) -> tuple[Window, ...]:
+    windows: list[Window] = []
+    for text in table.texts("hours"):
+        try:
+            windows.append(window_of(text))
+        except WindowError as cause:
+            table.fault_in("hours", text, str(cause), SHAPE)
+    return tuple(windows)
+
+
+def _only_unasked(table: Table, key: str, approval: ApprovalRule) -> bool:
+    """Whoever is asked is shown the input, and the options."""
+    if key in table and (approval is not ApprovalRule.NONE or "commands" not in table):
+        table.fault(key, "means nothing but for commands that nobody is asked about", 'approval = "none", commands')
+    return table.flag(key, default=False)
 
 
 def _fault_of(command: str, *, shell: bool) -> str | None:
@@ -100,7 +113,7 @@ def _paths(table: Table) -> tuple[str, ...]:
     paths = table.texts("paths", pattern=_PATH, expected=_PATH_SHAPE)
     for path in paths:
         if {".", ".."} & set(path.split("/")):
-            table.fault("paths", "a dot segment never reaches a service", _PATH_SHAPE)
+            table.fault_in("paths", path, "a dot segment never reaches a service", _PATH_SHAPE)
     return paths
 
 
@@ -127,7 +140,7 @@ def _askable(service: Service) -> tuple[str, ...]:
 def _check(table: Table, key: str, patterns: tuple[str, ...], known: set[str], expected: str) -> None:
     for pattern in patterns:
         if "*" not in pattern and pattern not in known:
-            table.fault(key, f'there is no "{pattern}"', expected)
+            table.fault_in(key, pattern, f'there is no "{pattern}"', expected)
 
 
 def agent_of(name: str, table: Table) -> AgentProgram:

@@ -23,7 +23,7 @@ class Requirements:
 
 def longest_need_s(policy: Policy, operation: str) -> int:
     """The longest that any rule leans on a collection of an operation of this name; 0 where none does."""
-    needs = [rule.evidence for rule in policy.rules if rule.evidence is not None]
+    needs = [rule.evidence for rule in policy.everything if rule.evidence is not None]
     return max((need.max_age_s for need in needs if need.operation == operation), default=0)
 
 

@@ -4,15 +4,16 @@ A way is what rules look at besides names: the segments of a path, or the words 
 syntax is a way of its own, for rules take it to the letter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from broker.contract.reasons import Effect
 from broker.core.effects import effect_of, is_destructive
-from broker.core.policy.match import FRESH, Facts, command_of, meeting_point, pattern_segments
+from broker.core.policy.match import Facts, command_of, folds_case, pattern_segments
 from broker.core.policy.model import Operation, Rule, Service
 from broker.core.policy.template import template_of
+from broker.core.policy.ways import FRESH, Explored, Shape, explored
 from broker.core.ssh.commands import Command, tokens_of
 from broker.core.ssh.model import SshHost, SshOperation, SshSettings
 from broker.core.ssh.operation import pattern_of
@@ -79,32 +80,38 @@ def subjects_of(service: Service) -> Iterator[Subject]:
     yield from _of_http(service) if service.ssh is None else _of_ssh(service, service.ssh)
 
 
-def sample_ways(subject: Subject, rules: tuple[Rule, ...]) -> tuple[Way, ...]:
-    """Ways of the subject, one that no pattern names and one for each pattern that it can meet."""
-    patterns: list[Way] = [ANY_PATH]
+def ways_of(subject: Subject, rules: Iterable[Rule]) -> Explored:
+    """Ways of the subject, the first as little named as can be, and one for each set of patterns that meet in one."""
+    shapes: set[Shape] = set()
     shell: list[Way] = []
+    is_fed = False
     for rule in rules:
-        if not subject.runs:
-            patterns += [pattern_segments(path) for path in rule.paths]
-            continue
-        for command in rule.commands:
+        is_fed = is_fed or rule.input
+        for command in rule.commands if subject.runs else ():
             if rule.shell and command_of(command.encode("utf-8", "surrogateescape")).words is None:
                 shell += [(SHELL, command)] if subject.command is None else []
             else:
-                patterns.append(tokens_of(command))
+                shapes.add(Shape(tokens=tokens_of(command), options=rule.takes_options))
+        shapes |= set() if subject.runs else {_path_shape(rule, path) for path in rule.paths}
     if subject.runs and subject.command is None:
         shell.append((SHELL, FRESH))
-    found = (meeting_point(subject.pattern, pattern) for pattern in patterns)
-    ways = [*(way for way in found if way is not None), *shell]
-    fed = [(FED, *way) for way in ways] if subject.runs and any(rule.input for rule in rules) else []
-    return tuple(dict.fromkeys([*ways, *fed]))
+    found = explored(Shape(tokens=subject.pattern, options=subject.command is None), frozenset(shapes))
+    ways = [*found.ways, *shell]
+    fed = [(FED, *way) for way in ways] if subject.runs and is_fed else []
+    return Explored(ways=tuple(dict.fromkeys([*ways, *fed])), whole=found.whole)
+
+
+def _path_shape(rule: Rule, path: str) -> Shape:
+    if folds_case(rule):
+        return Shape(tokens=pattern_segments(path.casefold()), folded=True)
+    return Shape(tokens=pattern_segments(path))
 
 
 def shown(subject: Subject, way: Way) -> str:
     """A way as it is spelled, `*` for what no rule names."""
     if way[:1] == (FED,):
         return f"{shown(subject, way[1:])}, with input"
-    words = ["*" if part == FRESH else part for part in way]
+    words = [part.replace(FRESH, "*") for part in way]
     if not subject.runs:
         return "/" + "/".join(words)
     return f"the shell text {words[1]}" if way[:1] == (SHELL,) else " ".join(words)

@@ -11,7 +11,6 @@ from enum import Enum
 from typing import TypeAlias, TypeVar
 
 from broker.core.policy.faults import Fault
-from broker.core.policy.not_yet import KEYS, WORDS
 from broker.core.policy.place import Place
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
@@ -62,11 +61,8 @@ class Table:
 
     def refuse_unknown(self) -> None:
         """Every key that has no meaning here is a fault."""
-        unsupported = KEYS.get(self.known, frozenset())
         for key in self.values:
-            if key in unsupported:
-                self.fault(key, "not supported by this version; leave it out")
-            elif key not in self.known:
+            if key not in self.known:
                 from difflib import get_close_matches  # noqa: PLC0415 - 15 ms that a policy without faults does not pay
 
                 near = get_close_matches(key, self.known, n=1)
@@ -86,6 +82,12 @@ class Table:
                 expected=expected,
             )
         )
+
+    def fault_in(self, key: str, member: str, problem: str, expected: str = "") -> None:
+        """A fault of one member of a list of strings."""
+        values = self.values[key]
+        position = values.index(member) if isinstance(values, list) else 0
+        self.fault_at((*self.path, key, position), problem, expected)
 
     def text(self, key: str, default: str | None = None, *, pattern: str = "", expected: str = "") -> str:
         """A string; where `pattern` is given the whole of it has to fit. Required where there is no default."""
@@ -140,13 +142,6 @@ class Table:
         if key in self.values and isinstance(self.values[key], str) and value not in members:
             self.fault(key, "not one of the values that it can have", " or ".join(members))
         return value if value in members else members[0]
-
-    def word(self, key: str, members: Sequence[str], name: str, default: str | None = None) -> str:
-        """A choice of which this version may lack some: what stands in not_yet.py by this name is refused."""
-        value = self.choice(key, members, default)
-        if value in WORDS.get(name, frozenset()):
-            self.fault(key, f'"{value}" is not supported by this version')
-        return value
 
     def member(self, key: str, kind: type[Member], allowed: Iterable[Member] | None = None) -> Member:
         """A required member of a closed set."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 ONE, REST = "*", "**"
+OPTION = "-*"  # of a declared operation: a word that begins with a dash
 ARGUMENT = re.compile(r"\{([a-z][a-z0-9_]{0,63})\}")
 
 
@@ -41,15 +42,25 @@ def placeholders(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for word in words for name in ARGUMENT.findall(word)))
 
 
-def command_fits(pattern: str, command: Command, *, shell: bool) -> bool:
-    """`shell` is the rule's own word that it means commands with shell syntax."""
+def command_fits(pattern: str, command: Command, *, shell: bool, options: bool = True) -> bool:
+    """`shell` is the rule's own word that it means commands with shell syntax.
+
+    Without `options`, `*` and `**` stand for no word that begins with a dash: it may turn a command into another one.
+    """
     if command.words is None:
         return shell and pattern == command.text
-    return words_fit(tokens_of(pattern), command.words)
+    return words_fit(tokens_of(pattern), command.words, options=options)
 
 
-def words_fit(tokens: tuple[str, ...], words: tuple[str, ...]) -> bool:
+def words_fit(tokens: tuple[str, ...], words: tuple[str, ...], *, options: bool = True) -> bool:
     if tokens[-1:] == (REST,):
-        tokens = tokens[:-1]
-        words = words[: len(tokens)] if len(words) >= len(tokens) else words
-    return len(tokens) == len(words) and all(token in {ONE, word} for token, word in zip(tokens, words, strict=True))
+        tokens, rest = tokens[:-1], words[len(tokens) - 1 :]
+        words = words[: len(tokens)]
+        if not options and any(word.startswith("-") for word in rest):
+            return False
+    if len(tokens) != len(words):
+        return False
+    return all(
+        token == word or (token == ONE and (options or not word.startswith("-")))
+        for token, word in zip(tokens, words, strict=True)
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from broker.contract.wire import JsonObject, JsonValue
-from broker.core.ssh.commands import ARGUMENT, ONE, placeholders
+from broker.core.ssh.commands import ARGUMENT, ONE, OPTION, placeholders
 from broker.core.ssh.model import SshHost, SshOperation
 
 
@@ -66,8 +66,12 @@ def fits_of(operations: Iterable[SshOperation], host: SshHost, words: tuple[str,
 
 
 def pattern_of(operation: SshOperation) -> tuple[str, ...]:
-    """Its words as a pattern of rules: a word with an argument in it is any word."""
-    return tuple(ONE if ARGUMENT.search(word) else word for word in operation.command)
+    """Its words as a pattern of rules: a word with an argument in it is any word, an option where it begins as one."""
+    return tuple(_any_word(word) if ARGUMENT.search(word) else word for word in operation.command)
+
+
+def _any_word(word: str) -> str:
+    return OPTION if word.startswith("-") else ONE
 
 
 def _rank(template: tuple[str, ...]) -> tuple[int, int]:

@@ -54,6 +54,8 @@ def test_a_loosened_rule_is_told_before_a_tightened_one_with_its_place() -> None
         "was": "ask each",
         "becomes": "no asking",
         "place": "p1.toml:5",
+        "rule": "a",
+        "was_place": "p1.toml:5",
     } == changes[0].to_json()
 
 

@@ -3,17 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.policy.match import (
-    FRESH,
     Facts,
     facts_of,
     first_mismatch,
     may_match,
-    meeting_point,
     path_fits,
     pattern_segments,
 )
@@ -134,30 +130,3 @@ def test_a_path_pattern_is_matched_by_segment(pattern: str, path: str, expected:
     segments = tuple(part for part in path.split("/") if part)
 
     assert expected == path_fits(pattern_segments(pattern), segments)
-
-
-PATTERN = st.lists(st.sampled_from(["a", "b", "*", "**"]), max_size=5).map(tuple)
-SEGMENTS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=5).map(tuple)
-
-
-@given(PATTERN, PATTERN)
-def test_a_meeting_point_fits_both_patterns(one: tuple[str, ...], other: tuple[str, ...]) -> None:
-    point = meeting_point(one, other)
-
-    if point is not None:
-        assert path_fits(one, point)
-        assert path_fits(other, point)
-
-
-@given(PATTERN, PATTERN, SEGMENTS)
-def test_where_a_path_fits_both_there_is_a_meeting_point(
-    one: tuple[str, ...], other: tuple[str, ...], segments: tuple[str, ...]
-) -> None:
-    if path_fits(one, segments) and path_fits(other, segments):
-        assert meeting_point(one, other) is not None
-
-
-def test_a_meeting_point_is_as_unnamed_as_it_can_be() -> None:
-    assert ("a", FRESH) == meeting_point(("a", "*"), ("**",))
-    assert ("a", "b") == meeting_point(("a", "*"), ("*", "b"))
-    assert meeting_point(("a",), ("b",)) is None

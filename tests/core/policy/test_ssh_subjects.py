@@ -3,10 +3,10 @@
 import pytest
 
 from broker.core.policy.diff import diff_decisions
-from broker.core.policy.match import FRESH
 from broker.core.policy.model import Policy
 from broker.core.policy.overview import could_open
-from broker.core.policy.subjects import SHELL, Subject, sample_ways, shown, subjects_of
+from broker.core.policy.subjects import SHELL, Subject, shown, subjects_of, ways_of
+from broker.core.policy.ways import FRESH
 from broker.policyfiles.check import check
 from broker.policyfiles.files import PolicyFile
 from broker.server.reach import by_service
@@ -38,12 +38,12 @@ def test_each_action_on_each_host_that_it_is_for_is_a_subject() -> None:
 
 def test_ways_of_a_command_meet_the_rules_for_commands_and_files_those_for_paths() -> None:
     exec_, put, wipe = subject("exec"), subject("put"), subject("wipe")
-    ways = {shown(exec_, way) for way in sample_ways(exec_, POLICY.rules)}
+    ways = {shown(exec_, way) for way in ways_of(exec_, POLICY.rules).ways}
 
     assert {"uptime", "touch *", "touch /forbidden", "the shell text echo a; echo b", "the shell text *"} <= ways
-    assert {"/etc/nginx", "/~/notes/*"} <= {shown(put, way) for way in sample_ways(put, POLICY.rules)}
-    assert {"rm -rf *"} == {shown(wipe, way) for way in sample_ways(wipe, POLICY.rules)}
-    assert (SHELL, FRESH) in sample_ways(exec_, POLICY.rules)
+    assert {"/etc/nginx", "/~/notes/*"} <= {shown(put, way) for way in ways_of(put, POLICY.rules).ways}
+    assert {"rm -rf *"} == {shown(wipe, way) for way in ways_of(wipe, POLICY.rules).ways}
+    assert (SHELL, FRESH) in ways_of(exec_, POLICY.rules).ways
 
 
 def test_a_looser_rule_for_commands_is_told_with_its_host() -> None:

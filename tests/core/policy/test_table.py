@@ -50,7 +50,6 @@ def named(table: Table) -> dict[str, Table]:
         (lambda table: table.table("a", RULE), date(2026, 1, 1), "it is a date or time, expected a table"),
         (lambda table: table.table("a", RULE), {"idd": 1}, "t.a.idd: unknown key, expected id"),
         (lambda table: table.table("a", RULE), {"zzz": 1}, "unknown key, expected one of agents, approval"),
-        (lambda table: table.table("a", RULE), {"hours": 1}, "not supported by this version; leave it out"),
         (lambda table: table.tables("a", RULE), [1], "t.a[0]: it is an integer, expected a table"),
         (named, {"B": {}}, "t.a.B: malformed, expected a letter"),
         (named, {"b": 1}, "t.a.b: it is an integer"),

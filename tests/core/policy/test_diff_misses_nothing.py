@@ -1,0 +1,142 @@
+"""A diff tells every difference of two policies: where patterns meet, in each case, at every time of the week."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.contract.reasons import ApprovalRule
+from broker.core.policy import diff as diff_module
+from broker.core.policy.diff import Compared, compared, diff_decisions
+from broker.core.policy.evaluate import decide
+from broker.core.policy.explain import described
+from broker.core.policy.hours import DAY_MINUTES, Moment, window_of
+from broker.core.policy.model import Policy, Rule
+from broker.core.policy.place import Place
+from broker.core.policy.subjects import subjects_of
+from tests.fakes.hosts import RULES as HOST_RULES
+from tests.fakes.hosts import SERVICES, ssh_policy
+from tests.fakes.policies import SHOP, policy_of
+
+
+def rule(name: str, approval: str, rest: str = "") -> str:
+    return f'[[rules]]\nid = "{name}"\napproval = "{approval}"\n{rest}\n'
+
+
+def told(old: str, new: str) -> list[tuple[str, str, str, str]]:
+    changes = diff_decisions(policy_of(SHOP, old), policy_of(SHOP, new))
+    return [(change.direction, change.subject, change.was, change.becomes) for change in changes]
+
+
+def test_a_denial_that_goes_is_told_where_another_rule_opens_the_same_path() -> None:
+    opens = rule("a", "none", 'operations = ["GET"]\npaths = ["/x/*"]')
+
+    assert [("loosens", "any READ shop GET /x/y", "denied", "no asking")] == told(
+        opens + rule("b", "deny", 'operations = ["GET"]\npaths = ["/*/y"]'), opens
+    )
+
+
+def test_a_denial_that_shrinks_to_one_path_is_told() -> None:
+    opens = rule("a", "session", 'operations = ["GET"]')
+
+    changes = told(
+        opens + rule("b", "deny", 'paths = ["/admin/**"]\noperations = ["GET"]'),
+        opens + rule("b", "deny", 'paths = ["/admin"]\noperations = ["GET"]'),
+    )
+    assert [("loosens", "any READ shop GET /admin/*")] == [change[:2] for change in changes]
+
+
+def test_a_rule_that_turns_from_asking_to_a_session_is_told_for_the_other_case() -> None:
+    opens = rule("a", "none", 'operations = ["GET"]\npaths = ["/a", "/A"]')
+    asks = 'operations = ["GET"]\npaths = ["/A"]'
+
+    changes = told(opens + rule("b", "per_call", asks), opens + rule("b", "session", asks))
+    assert ("loosens", "any READ shop GET /a", "ask each", "no asking") in changes
+
+
+def test_options_that_nobody_is_asked_about_are_told() -> None:
+    text = '[[rules]]\nid = "z"\nservices = ["web"]\noperations = ["exec"]\napproval = "none"\ncommands = ["id *"]\n'
+    old, new = ssh_policy(SERVICES + HOST_RULES + text), ssh_policy(SERVICES + HOST_RULES + text + "options = true\n")
+    changes = {change.subject: (change.direction, change.was, change.becomes) for change in diff_decisions(old, new)}
+
+    assert ("loosens", "denied", "no asking") == changes["any RUN web exec on web-2 id -*"]
+    assert "any RUN web exec on web-2 id *" not in changes
+
+
+def test_what_changes_at_some_times_alone_is_told_with_the_first_of_them() -> None:
+    read = 'operations = ["orders.get"]\n'
+    day, longer = 'hours = ["mon-fri 09:00-17:00"]\n', 'hours = ["mon-fri 09:00-18:00"]\n'
+
+    assert [("loosens", "any READ shop orders.get, mon 17:00", "denied", "no asking")] == told(
+        rule("a", "none", read + day), rule("a", "none", read + longer)
+    )
+    assert ["loosens"] == [change[0] for change in told(rule("a", "none", read + day), rule("a", "none", read))]
+    assert [] == told(rule("a", "none", read + day), rule("b", "none", read + day))
+
+
+def test_more_times_than_are_compared_are_told_as_a_loosening(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diff_module, "TURNS_MAX", 1)
+    text = rule("a", "none", 'operations = ["orders.get"]\nhours = ["09:00-17:00"]')
+
+    assert [("loosens", "hours", "more than is compared", "look at the files")] == told(text, text)
+
+
+def test_more_ways_than_are_compared_are_told_as_a_loosening() -> None:
+    names = [f"/**/{chr(97 + number)}/**" for number in range(26)]
+    wild = rule("a", "deny", f'operations = ["GET"]\npaths = {names}') + rule("b", "none", 'operations = ["GET"]')
+
+    changes = told(wild, wild + rule("c", "session", 'operations = ["GET"]\npaths = ["/zz"]'))
+    assert ("loosens", "any READ shop GET", "more than is compared", "look at the files") in changes
+    assert [] == told(wild, wild), "the same rules need no comparing"
+
+
+def test_what_stays_is_counted() -> None:
+    base = rule("a", "session", 'effects = ["read"]')
+    found = compared(policy_of(SHOP, base), policy_of(SHOP, base + rule("b", "deny", 'operations = ["orders.get"]')))
+
+    assert isinstance(found, Compared)
+    assert (1, 8) == (len(found.changes), found.unchanged)
+
+
+HERE = Place(file="p.toml", line=1)
+BASE = policy_of(SHOP)
+GET = next(subject for subject in subjects_of(BASE.services["shop"]) if subject.name == "GET")
+PATTERN = st.lists(st.sampled_from(["a", "B", "*", "**"]), min_size=1, max_size=3).map(
+    lambda parts: "/" + "/".join(parts)
+)
+DRAWN = st.lists(
+    st.builds(
+        Rule,
+        id=st.just("r"),
+        approval=st.sampled_from(ApprovalRule),
+        paths=st.lists(PATTERN, max_size=2, unique=True).map(tuple),
+        hours=st.sampled_from([(), (window_of("09:00-17:00"),), (window_of("fri 22:00-06:00"),)]),
+        place=st.just(HERE),
+    ),
+    max_size=3,
+)
+WAY = st.lists(st.sampled_from(["a", "A", "b", "B", "x"]), max_size=4).map(tuple)
+MOMENT = st.builds(Moment, weekday=st.integers(0, 6), minute=st.integers(0, DAY_MINUTES - 1))
+
+
+def of(rules: list[Rule]) -> Policy:
+    return replace(BASE, rules=tuple(replace(one, id=f"r{number}") for number, one in enumerate(rules)))
+
+
+@settings(max_examples=150)
+@given(DRAWN, DRAWN, WAY, MOMENT)
+def test_no_request_is_decided_otherwise_without_being_told(
+    one: list[Rule], other: list[Rule], way: tuple[str, ...], moment: Moment
+) -> None:
+    old, new = of(one), of(other)
+
+    def gate(policy: Policy) -> object:
+        return described(decide(policy.at(moment), GET.facts("any", way), GET.service, is_open=True))["decision"]
+
+    was, becomes = gate(old), gate(new)
+    changes = [change for change in diff_decisions(old, new) if " GET" in change.subject]
+    ranks = {approval.value: rank for rank, approval in enumerate(ApprovalRule)}
+    if was != becomes:
+        wanted = "loosens" if ranks[str(becomes)] < ranks[str(was)] else "tightens"
+        assert wanted in {change.direction for change in changes}
