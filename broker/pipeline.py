@@ -336,7 +336,7 @@ class Pipeline:
             self._sessions.count(named.session.id, denied=False, echoed=made.scrubbed.is_echo)
             named.trail.post(event_of(made.raw), made.remote)
             envelope = await self._walker.recorded(named, made, envelope)
-            repeated.tell_settled(named, envelope)
+            await repeated.settle(named, envelope, self._ledger)
             receipt = await named.trail.append(EventName.ACTION_RESULT, reply.audit_fields(envelope))
         except AuditUnwritable:
             lost = reply.unrecorded(named.frame, named.gate, dispatched=True).to_json()
@@ -347,7 +347,6 @@ class Pipeline:
         if is_tracked:
             doubtful = in_doubt(frozen, envelope.category, envelope.remote_effect, envelope.retry)
             await self._ledger.finish(correlation_id, in_doubt=doubtful, envelope=result.envelope)
-            await repeated.settle(named, envelope, self._ledger)
         return result
 
     async def _end(self, ending: Stop | Recorded) -> Result | Unrecorded:

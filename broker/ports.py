@@ -1,5 +1,6 @@
 """What the pipeline needs from the world, as protocols. Edge packages implement them; tests/fakes does too."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -288,8 +289,13 @@ class Ledger(Protocol):
         """Say what became of it. Where the disk fails it is written before anything else is looked up or begun."""
         ...
 
-    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
-        """Close what is in doubt by what came of the very same request, sent again. False where it is closed."""
+    async def settle_by_repeat(
+        self, correlation_id: str, settlement: JsonObject, record: Callable[[], Awaitable[object]]
+    ) -> bool:
+        """Close what is in doubt by what came of the very same request, sent again. False where it is closed.
+
+        `record` puts it on record, and is called where it is still in doubt, before it is closed.
+        """
         ...
 
     async def abandon(self, correlation_id: str) -> None:

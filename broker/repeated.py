@@ -5,6 +5,7 @@ more. Nothing else says anything of it.
 """
 
 from contextlib import suppress
+from functools import partial
 
 from broker.contract.reasons import Category
 from broker.contract.result import Envelope
@@ -17,18 +18,18 @@ from broker.ports import Ledger, LedgerSealed
 from broker.steps import Named
 
 
-def tell_settled(named: Named, envelope: Envelope) -> None:
-    """Put on record which doubts this ends. Raises AuditUnwritable."""
-    for doubt in _settled(named, envelope):
-        told = reply.audit_fields(_settlement(named, doubt))
-        named.trail.post(EventName.RECONCILE_SETTLED, {"of": doubt.correlation_id, **told})
-
-
 async def settle(named: Named, envelope: Envelope, ledger: Ledger) -> None:
-    """Close them in the ledger. Where it was sealed meanwhile they stay in doubt, and a read-back may close them."""
+    """Close the doubts that this ends, each on record before it is closed. Raises AuditUnwritable.
+
+    What somebody else has settled meanwhile is not told again. Where the ledger was sealed meanwhile they stay in
+    doubt, and a read-back may close them.
+    """
     with suppress(LedgerSealed):
         for doubt in _settled(named, envelope):
-            await ledger.settle_by_repeat(doubt.correlation_id, _settlement(named, doubt).to_json())
+            settlement = _settlement(named, doubt)
+            fields = {"of": doubt.correlation_id, **reply.audit_fields(settlement)}
+            record = partial(named.trail.append, EventName.RECONCILE_SETTLED, fields)
+            await ledger.settle_by_repeat(doubt.correlation_id, settlement.to_json(), record)
 
 
 def _settled(named: Named, envelope: Envelope) -> tuple[Doubt, ...]:

@@ -34,6 +34,7 @@ from broker.core.policy.model import Deny, Operation
 from broker.core.policy.requirements import longest_need_s
 from broker.core.scrub import SecretSet, scrub
 from broker.frames import delivered
+from broker.hops import Hopper
 from broker.polls import Attempted, Poller
 from broker.ports import Clock, EvidenceStore, Executor, LedgerSealed, Sessions, Vault, Walks
 from broker.steps import AT_ONCE_BYTES, Named, judged, shield_of
@@ -70,6 +71,7 @@ class Walker:
         self._evidence = evidence
         self._clock = clock
         self._poller = Poller(executor=executor, vault=vault, clock=clock, pause=pause)
+        self._hopper = Hopper(executor=executor, vault=vault, clock=clock)
 
     async def attempt(
         self, named: Named, permit: Permit, secrets: SecretSet | None, now: Callable[[], Standing]
@@ -88,9 +90,11 @@ class Walker:
             prior_doubt=bool(named.doubts),
             key_expired=named.key_expired,
         )
-        scrubbed = await delivered(frozen, scrubbed, frames)
         sent_bytes = channel.sent_body_bytes(raw)
         made = Attempted(scrubbed=scrubbed, raw=raw, remote=records.remote(scrubbed, sent_body_bytes=sent_bytes))
+        made = await self._hopper.followed(named, permit, secrets, now, made, frames)
+        scrubbed = await delivered(frozen, made.scrubbed, frames)
+        made = replace(made, scrubbed=scrubbed, remote={**made.remote, "scrub_hits": scrubbed.hits})
         return await self._poller.followed(named, permit, secrets, now, made) if frames is None else made
 
     async def recorded(self, named: Named, attempted: Attempted, envelope: Envelope) -> Envelope:

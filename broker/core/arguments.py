@@ -9,11 +9,14 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote, unquote_plus
 
+from broker.contract.reasons import Effect
 from broker.contract.wire import JsonObject, JsonValue, WireError, dump, parse_object
 from broker.core.policy.model import Operation
+from broker.core.policy.places import at
 from broker.core.policy.template import Template
 
 MAX_QUERY_PAIRS = 256
+_SIZE_DIGITS = 7
 FORM = "application/x-www-form-urlencoded"
 _BODY_BY_DEFAULT = frozenset({"POST", "PUT", "PATCH"})
 
@@ -28,6 +31,8 @@ def arguments_of(operation: Operation, template: Template, given: JsonObject) ->
     known = (*template.arguments, *operation.query, *body_names)
     if not operation.body_free and not set(given) <= set(known):
         raise ArgumentError(f"an argument that the operation does not take; it takes {', '.join(known) or 'none'}")
+    if _says_key(operation, given):
+        raise ArgumentError(f"{operation.idempotency.key_param} is the broker's own key for this change; leave it out")
     missing = [name for name in (*template.arguments, *operation.required) if name not in given]
     if missing:
         raise ArgumentError(f"missing: {', '.join(missing)}")
@@ -50,10 +55,44 @@ def arguments_of(operation: Operation, template: Template, given: JsonObject) ->
     return arguments
 
 
+def _says_key(operation: Operation, given: JsonObject) -> bool:
+    """Whether somebody else names the key under which the upstream knows the change."""
+    param = None if operation.effect is Effect.READ else operation.idempotency.key_param
+    if param is None:
+        return False
+    below = given.get(param.partition(".")[0])
+    if param in given or at(given, param) is not None:
+        return True
+    if below is not None and not isinstance(below, Mapping):
+        raise ArgumentError(f"{param} is the broker's own key for this change, so what holds it is an object")
+    return False
+
+
 def _holds_word(value: JsonValue, words: Iterable[str]) -> bool:
     """Anywhere, whatever its case, and whatever it is part of a comment or a text of."""
     found = {word.lower() for word in re.findall(r"\w+", text_of(value))} if value is not None else set()
     return any(word.lower() in found for word in words)
+
+
+def over_asked(operation: Operation, arguments: JsonObject) -> JsonObject:
+    """The arguments as they are sent: with a row more where the operation can tell by that whether there are more."""
+    name = operation.pagination.size_param if operation.pagination is not None else None
+    more = more_rows(operation, arguments)
+    if name is None or not more:
+        return arguments
+    size = arguments[name]
+    return {**arguments, name: size + more if isinstance(size, int) else str(int(str(size)) + more)}
+
+
+def more_rows(operation: Operation, arguments: JsonObject) -> int:
+    """How many more than the agent names; none where the upstream does not serve so many at once."""
+    declared, paging = operation.completeness, operation.pagination
+    told = None if paging is None or paging.size_param is None else arguments.get(paging.size_param)
+    if declared is None or declared.cap is None or isinstance(told, bool):
+        return 0
+    text = str(told)
+    is_number = isinstance(told, str | int) and text.isascii() and text.isdigit() and len(text) <= _SIZE_DIGITS
+    return declared.over_ask if is_number and int(text) + declared.over_ask <= declared.cap else 0
 
 
 def query_of(operation: Operation, arguments: JsonObject) -> str:
@@ -66,6 +105,12 @@ def query_of(operation: Operation, arguments: JsonObject) -> str:
         elif isinstance(value, list):
             pairs += [(name, str(item)) for item in value]
     return encoded_query(pairs)
+
+
+def whole_query(operation: Operation, arguments: JsonObject) -> str:
+    """The same behind what is sent with every request of the operation."""
+    own, fixed = query_of(operation, arguments), encoded_query(operation.fixed_query)
+    return f"{fixed}&{own}" if fixed and own else fixed or own
 
 
 def body_of(operation: Operation, template: Template, arguments: JsonObject) -> bytes | None:

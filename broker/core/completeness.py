@@ -14,8 +14,8 @@ from broker.core.classify.case import Case
 from broker.core.outcome import Verdict
 from broker.core.paging import (
     NextPage,
-    asked_size,
     begins_the_list,
+    cut_size,
     next_page,
     on_same_origin,
     rows_of,
@@ -181,7 +181,7 @@ def _bounds(case: Case) -> Iterator[Lack]:
             unit="items",
         )
         yield Lack(reason=reason, retry=Retry.NEVER)
-    size = asked_size(None if case.declared is None else case.declared.pagination, case.frozen)
+    size = None if case.declared is None else cut_size(case.declared, case.frozen.args)
     rows = rows_of(declared, case.view)
     if declared.full_page_means_cut and (rows is None or size is None or len(rows) >= size):
         message = "The answer holds as many rows as were asked for; there may be more."

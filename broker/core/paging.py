@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from broker.contract.wire import JsonObject, JsonValue, dump
+from broker.core.arguments import more_rows
 from broker.core.frozen import FrozenRequest
 from broker.core.policy.declarations import CompletenessDecl, Pagination, PagingEnd, PagingKind
+from broker.core.policy.model import Operation
 from broker.core.policy.places import at, rows_at
 from broker.core.predicate import holds
 from broker.core.urls import canonical_url
@@ -68,9 +70,12 @@ def begins_the_list(paging: Pagination | None, frozen: FrozenRequest, headers: I
     if paging is None:
         return True
     if paging.kind is PagingKind.LINK_HEADER:
-        return not _targets(headers, "prev") and not _targets(headers, "previous")
+        told = tuple(headers)
+        return linked(told, "prev") == linked(told, "previous") == ()
     given = argument_at(frozen.args, paging.param) if paging.param is not None else None
-    return given is None or given in _EMPTY or (paging.kind is PagingKind.OFFSET and _integer(given) == paging.first)
+    return (
+        given is None or given in _EMPTY or (paging.kind is PagingKind.OFFSET and whole_number(given) == paging.first)
+    )
 
 
 def rows_of(completeness: CompletenessDecl | None, view: JsonObject) -> tuple[JsonValue, ...] | None:
@@ -92,13 +97,19 @@ def row_id(completeness: CompletenessDecl | None, row: JsonValue) -> str | None:
     return str(told)
 
 
-def asked_size(paging: Pagination | None, frozen: FrozenRequest) -> int | None:
+def asked_size(paging: Pagination | None, args: JsonObject) -> int | None:
     """How many rows a page was to hold, as far as request or declaration tells."""
     if paging is None:
         return None
-    given = argument_at(frozen.args, paging.size_param) if paging.size_param is not None else None
-    size = _integer(given)
+    given = argument_at(args, paging.size_param) if paging.size_param is not None else None
+    size = whole_number(given)
     return paging.size if size is None else size
+
+
+def cut_size(operation: Operation, args: JsonObject) -> int | None:
+    """From how many rows on a page may be a cut: what was asked for, which may be a row more than the agent named."""
+    size = asked_size(operation.pagination, args)
+    return None if size is None else size + more_rows(operation, args)
 
 
 def argument_at(args: JsonObject, name: str) -> JsonValue:
@@ -115,27 +126,29 @@ def on_same_origin(base: str, target: str) -> str | None:
         return None
 
 
-def _targets(headers: Iterable[tuple[str, str]], relation: str) -> list[str]:
-    found: list[str] = []
-    for name, value in headers:
-        for target, parameters in _LINK.findall(value) if name == "link" else ():
-            told = _RELATION.search(parameters)
-            if told is not None and relation in (told[1] or told[2] or "").lower().split():
-                found.append(target)
-    return found
+def linked(headers: Iterable[tuple[str, str]], relation: str) -> tuple[str, ...] | None:
+    """Where links with a relation lead; None where one is spoken of that can't be read, which is no sign of none."""
+    values = [value for name, value in headers if name == "link"]
+    links = [link for value in values for link in _LINK.findall(value)]
+    found = [target for target, parameters in links if _is_related(parameters, relation)]
+    spoken = sum(_names(one, relation) for value in values for one in _RELATION.findall(value))
+    return tuple(dict.fromkeys(found)) if spoken == len(found) else None
+
+
+def _is_related(parameters: str, relation: str) -> bool:
+    found = _RELATION.search(parameters)
+    return found is not None and _names((found[1] or "", found[2] or ""), relation)
+
+
+def _names(told: tuple[str, str], relation: str) -> bool:
+    return relation in (told[0] or told[1]).lower().split()
 
 
 def _by_link(frozen: FrozenRequest, headers: Iterable[tuple[str, str]], relation: str) -> NextPage:
-    told = tuple(headers)
-    targets = _targets(told, relation)
-    if not targets and _is_spoken_of(told, relation):
-        return UNCLEAR  # a link that can't be read is no sign that there is none
+    targets = linked(headers, relation)
+    if targets is None or len(targets) > 1:
+        return UNCLEAR if targets is None else NextPage(more=True)
     return _by_url(frozen, targets[0]) if targets else END
-
-
-def _is_spoken_of(headers: Iterable[tuple[str, str]], relation: str) -> bool:
-    told = (found for name, value in headers if name == "link" for found in _RELATION.findall(value))
-    return any(relation in (quoted or plain).lower().split() for quoted, plain in told)
 
 
 def _by_url(frozen: FrozenRequest, target: str) -> NextPage:
@@ -144,7 +157,7 @@ def _by_url(frozen: FrozenRequest, target: str) -> NextPage:
 
 
 def _by_token(paging: Pagination, frozen: FrozenRequest, token: JsonValue) -> NextPage:
-    if _ends(paging, token):
+    if ends(paging, token):
         return END
     if token is None:
         return UNCLEAR
@@ -156,16 +169,26 @@ def _by_token(paging: Pagination, frozen: FrozenRequest, token: JsonValue) -> Ne
     return NextPage(more=True, value=token)
 
 
-def _ends(paging: Pagination, token: JsonValue) -> bool:
+def ends(paging: Pagination, token: JsonValue) -> bool:
+    """Whether what stands in the place of the next token is a declared end."""
     match paging.end:
         case PagingEnd.ABSENT:
             return token is None
         case PagingEnd.PRESENT_AND_EMPTY:
-            return token in _EMPTY
+            return is_empty(token)
         case PagingEnd.VALUES:
-            return any(token == value and type(token) is type(value) for value in paging.end_values)
+            return _same_as_any(token, paging.end_values)
         case PagingEnd.TOKEN_REPEATS:
             return False
+
+
+def is_empty(token: JsonValue) -> bool:
+    return _same_as_any(token, _EMPTY)
+
+
+def _same_as_any(token: JsonValue, values: tuple[JsonValue, ...]) -> bool:
+    """Equal in type too: 0, false and "" are three values."""
+    return any(type(token) is type(value) and token == value for value in values)
 
 
 def _by_offset(
@@ -174,14 +197,14 @@ def _by_offset(
     """Rows count from the beginning. Where no total is told, an empty page alone is an end."""
     rows = rows_of(completeness, view)
     given = None if paging.param is None else argument_at(frozen.args, paging.param)
-    start = paging.first if given is None else _integer(given)
+    start = paging.first if given is None else whole_number(given)
     if rows is None or start is None:
         return UNCLEAR
     following = NextPage(more=True, value=start + 1 if paging.counts_pages else start + len(rows))
     total = total_of(completeness, view)
     if total is None:
         return following if rows else END
-    size = asked_size(paging, frozen) if paging.counts_pages else 1
+    size = asked_size(paging, frozen.args) if paging.counts_pages else 1
     before = (start - paging.first) * size if size is not None else 0 if start == paging.first else None
     if before is None:
         return following if rows else UNCLEAR
@@ -194,7 +217,7 @@ def total_told(completeness: CompletenessDecl | None, view: JsonObject) -> int |
     """How many rows there are, as the answer tells."""
     if completeness is None or completeness.total is None:
         return None
-    return _integer(at(view, completeness.total))
+    return whole_number(at(view, completeness.total))
 
 
 def total_of(completeness: CompletenessDecl | None, view: JsonObject) -> int | None:
@@ -215,7 +238,8 @@ def _by_last_item(completeness: CompletenessDecl | None, view: JsonObject) -> Ne
     return UNCLEAR if last is None else NextPage(more=True, value=last)
 
 
-def _integer(value: JsonValue) -> int | None:
+def whole_number(value: JsonValue) -> int | None:
+    """A count; text only where all of it is one."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

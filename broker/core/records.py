@@ -58,6 +58,7 @@ def intent(permit: Permit, *, policy_digest: str, doubts: Iterable[Doubt], ledge
         "policy": policy_digest,
         "doubts": [doubt.correlation_id for doubt in doubts],
         "ledger": ledger,
+        **({} if permit.idempotency_key is None else {"idempotency_key": permit.idempotency_key}),
         **({"page": 1} if isinstance(frozen, FrozenRequest) and frozen.walk is not None else {}),
     }
 

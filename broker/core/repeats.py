@@ -41,7 +41,12 @@ def may_repeat(frozen: Frozen, doubts: Sequence[Doubt], *, now_ms: int) -> bool:
 
 
 def goes_with_key(frozen: Frozen) -> bool:
-    return key_header_of(frozen) is not None
+    return (
+        isinstance(frozen, FrozenRequest)
+        and frozen.is_write
+        and frozen.declared is not None
+        and frozen.declared.idempotency.has_key
+    )
 
 
 def key_header_of(frozen: Frozen) -> str | None:

@@ -152,18 +152,30 @@ def crashed(attempt: Attempt) -> JsonObject:
     return refused(frame, refusal, GateReport()).to_json()
 
 
-def reconciled(frame: Frame, gate: GateReport, *, matches: int | None, complete: bool, code: str) -> Envelope:
-    """What a read-back proves: one match is applied, a complete absence is not applied, anything else stays open."""
-    if matches == 1:
+def reconciled(
+    frame: Frame,
+    gate: GateReport,
+    *,
+    matches: int | None,
+    complete: bool,
+    code: str,
+    one_proves: bool = True,
+    none_proves: bool = True,
+) -> Envelope:
+    """What a read-back proves: one match is applied, a complete absence is not applied, anything else stays open.
+
+    The operation may declare that one, or none, proves nothing.
+    """
+    if matches == 1 and one_proves:
         category, answer, retry, effect = Category.SUCCESS, "reconciled", Retry.NEVER, RemoteEffect.APPLIED
         message = "The read-back found exactly one match: the change was applied. Do not repeat it."
-    elif matches == 0 and complete:
+    elif matches == 0 and complete and none_proves:
         category, answer, retry, effect = Category.CONFIRMED_FAILURE, "not_found", Retry.NEVER, RemoteEffect.NONE
         message = "A complete read-back found no match: the change was not applied. It may be asked for anew."
     else:
-        found = {None: "no usable list", 0: "no match, but the list is not known to be complete"}.get(
-            matches, f"{matches} matches"
-        )
+        weak = ", which the operation does not take for a proof"
+        none = f"no match{weak}" if complete else "no match, but the list is not known to be complete"
+        found = {None: "no usable list", 0: none, 1: f"one match{weak}"}.get(matches, f"{matches} matches")
         category, answer, retry, effect = Category.OUTCOME_UNKNOWN, code, Retry.AFTER_HUMAN, RemoteEffect.UNKNOWN
         message = f"The read-back found {found}: it stays unknown whether the change was applied. A human has to look."
     return Envelope(

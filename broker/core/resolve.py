@@ -17,9 +17,10 @@ from broker.core.arguments import (
     body_of,
     encoded_query,
     given_by_path,
-    query_of,
+    over_asked,
     split_query,
     text_of,
+    whole_query,
     with_body,
 )
 from broker.core.effects import METHODS, READING, effect_of, is_destructive
@@ -132,9 +133,8 @@ def _by_operation(policy: Policy, ask: HttpAsk) -> _Target:
 def _declared_target(service: Service, operation: Operation, args: JsonObject, body: bytes | None) -> _Target:
     template = template_of(operation.path)
     path = path_with(template, {name: str(args[name]) for name in template.arguments})
-    own = query_of(operation, args)
-    fixed = encoded_query(operation.fixed_query)
-    url = _url_of(service, path, f"{fixed}&{own}" if fixed and own else fixed or own)
+    sent = over_asked(operation, args)
+    url = _url_of(service, path, whole_query(operation, sent))
     best = _fitting(service, operation.method, _below(service, url), operation.fixed_query, operation.fixed_headers)
     if best is not None and best[0].name != operation.name:
         raise _schema(f"These arguments spell the path of the operation {best[0].name}; ask for that one.")
@@ -144,7 +144,7 @@ def _declared_target(service: Service, operation: Operation, args: JsonObject, b
         method=operation.method,
         url=url,
         args=args,
-        body=body if operation.body_raw else body_of(operation, template, args),
+        body=body if operation.body_raw else body_of(operation, template, sent),
     )
 
 

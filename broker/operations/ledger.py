@@ -11,7 +11,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,10 +245,17 @@ class LedgerStore:
 
         return await self._run(write)
 
-    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
+    async def settle_by_repeat(
+        self, correlation_id: str, settlement: JsonObject, record: Callable[[], Awaitable[object]]
+    ) -> bool:
         """The same by an answer to that very request, sent again. Where the disk fails it stays in doubt."""
         try:
             async with self.settling:
+                self._unlocked()
+                now = await self.by_id(correlation_id)
+                if now is None or now.state is not AttemptState.IN_DOUBT:
+                    return False
+                await record()
                 return await self.settle(correlation_id, settlement)
         except LedgerSealedError:
             raise

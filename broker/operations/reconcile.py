@@ -185,6 +185,8 @@ class Reconciler:
             matches=found,
             complete=category is Category.SUCCESS and _complete(answer),
             code=_former_code(attempt),
+            one_proves=read_back.one_proves,
+            none_proves=read_back.none_proves,
         )
         told = {**envelope.to_json(), "gate": answer["gate"]}
         if envelope.category is not Category.OUTCOME_UNKNOWN:

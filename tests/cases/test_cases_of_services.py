@@ -2,7 +2,8 @@
 
 Every case stands in a file beside this one. `before` holds the pages of a list that came before the answer, and then
 all of them are collected; `earlier` tells that our own earlier attempt at the same change is in doubt,
-`forgotten` that it went out under a key which the upstream knows no more. A case with
+`forgotten` that it went out under a key which the upstream knows no more. `then` holds what is answered where a
+redirect leads. A case with
 `missing` needs what the broker does not have, and says so; it is held to fail.
 """
 
@@ -28,6 +29,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.outcome import Fault, Phase, RawOutcome
 from broker.core.policy.model import Policy
 from broker.core.predicate import answer_view
+from broker.core.redirects import next_hop
 from broker.core.resolve import HttpAsk, resolve
 from broker.policyfiles import PolicyFile
 from broker.policyfiles.load import load_policy
@@ -95,6 +97,11 @@ def test_no_case_is_lost() -> None:
 def judged(case: dict[str, Any]) -> Found:
     frozen = frozen_of(case)
     raw = raw_of(case, frozen)
+    for answer in case.get("then", ()):  # where a redirect leads
+        assert "redirect_not_followed" == classify(frozen, raw, now_ms=NOW_MS).verdict.code
+        hop = next_hop(frozen, raw)
+        assert hop is not None
+        frozen, raw = hop, raw_of({"answer": answer}, hop)
     seen = classify(frozen, raw, now_ms=now_ms(case), prior_doubt="earlier" in case, key_expired="forgotten" in case)
     verdict, told = seen.verdict, seen.completeness
     return {
@@ -106,8 +113,13 @@ def judged(case: dict[str, Any]) -> Found:
         "complete": None if told is None else told.complete,
         "truncated": None if told is None else told.truncated,
         "reasons": [] if told is None else [reason.code.value for reason in told.reasons],
-        "warnings": [warning.code.value for warning in seen.warnings],
+        "warnings": [*(warning.code.value for warning in seen.warnings), *noticed(case)],
     }
+
+
+def noticed(case: dict[str, Any]) -> list[str]:
+    """What is said beside an answer that came from another address than was asked."""
+    return ["DEFAULT_SCOPE_APPLIED"] if "then" in case else []
 
 
 def accounts(frozen: FrozenRequest, raw: RawOutcome) -> dict[str, int]:

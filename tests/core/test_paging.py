@@ -177,8 +177,8 @@ def test_ids_sizes_and_totals_are_read_strictly() -> None:
         row_id(TOTAL, row) for row in ({"id": 1}, {"id": "a"}, {"id": ""}, {"id": True}, {"id": [1]}, 7)
     ]
     assert None is row_id(None, {"id": 1})
-    assert None is asked_size(None, frozen())
-    assert 9 == asked_size(replace(ROWS, size_param="n", size=9), frozen(args={"n": "many"}))
+    assert None is asked_size(None, {})
+    assert 9 == asked_size(replace(ROWS, size_param="n", size=9), {"n": "many"})
     view = answer_view(status=200, json={"total": 4, "rows": []})
     assert (4, 4, None, None) == (
         total_told(TOTAL, view), total_of(TOTAL, view), total_of(replace(TOTAL, estimated=True), view),

@@ -8,7 +8,7 @@ from broker.contract.wire import JsonObject, canonical
 from broker.core import records
 from broker.core.classify.order import classify
 from broker.core.frozen import FrozenRequest
-from broker.core.gate import Permit, Standing, recheck
+from broker.core.gate import Permit, Standing, recheck, under_key
 from broker.core.ledger import Doubt
 from broker.core.outcome import Fault, Phase, Scrubbed
 from broker.core.policy.evaluate import evaluate
@@ -80,6 +80,9 @@ def test_an_intent_names_what_was_permitted_and_what_was_in_doubt() -> None:
         told["digest"], told["operation"], told["effect"], told["doubts"],
     )  # fmt: skip
     assert ("market", 2, 7) == (told["credential"], told["credential_version"], told["ledger"])
+    assert "idempotency_key" not in told
+    keyed = records.intent(under_key(permit(), "dw-1"), policy_digest=market.DIGEST, doubts=(), ledger=None)
+    assert "dw-1" == keyed["idempotency_key"]
 
 
 def test_an_outcome_is_recorded_as_numbers_and_words_of_ours() -> None:

@@ -180,6 +180,19 @@ def test_a_read_back_proves_one_match_or_a_complete_absence(
     assert OTHER == told["previous_correlation_id"]
 
 
+@pytest.mark.parametrize(
+    ("matches", "words"),
+    [(1, "one match, which the operation does not take"), (0, "no match, which the operation does not take")],
+)
+def test_an_operation_may_take_one_match_or_none_for_no_proof(matches: int, words: str) -> None:
+    told = reply.reconciled(
+        FRAME, GATE, matches=matches, complete=True, code="unrecorded", one_proves=False, none_proves=False
+    )
+
+    assert ("outcome_unknown", "unknown") == (told.category.value, told.remote_effect.value)
+    assert words in told.message
+
+
 def test_a_gate_reports_each_kind_of_yes_in_its_own_place() -> None:
     each = reply.with_call(GateReport(), GateState.GRANTED, per_call=True)
     session = reply.with_call(GateReport(), GateState.GRANTED, per_call=False)

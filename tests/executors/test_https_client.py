@@ -358,3 +358,23 @@ async def test_a_key_of_the_brokers_goes_with_the_request_and_without_it_nothing
 
     assert Fault.INTERNAL is bare.fault
     assert ["dw-1"] == [seen.headers["idempotency-key"] for seen in server.requests]
+
+
+async def test_a_key_that_is_an_argument_goes_in_the_body_and_counts_for_nothing(executor: HttpsExecutor) -> None:
+    rules = Idempotency(kind=IdempotencyKind.KEY, param="token", window_s=60)
+    declared = replace(operation(method="POST", effect=Effect.WRITE), idempotency=rules, body=("n", "token"))
+    bodies: list[bytes] = []
+
+    async def keep(talk: up.Conversation) -> None:
+        bodies.append(await talk.body())
+        await talk.send(b"HTTP/1.1 201 C\r\ncontent-length: 0\r\n\r\n")
+
+    async with Upstream(keep) as server:
+        request = http(loopback(server.port, body=b'{"n":1}', declared=declared))
+        request = replace(request, effect=Effect.WRITE, args={"n": 1})
+        bare = await executor.execute(permit(request))
+        raw = await executor.execute(under_key(permit(request), "dw-1"))
+
+    assert (Fault.INTERNAL, Phase.APPROVED) == (bare.fault, bare.phase)
+    assert [b'{"n":1,"token":"dw-1"}'] == bodies
+    assert (None, 201, len(request.body)) == (raw.fault, raw.status, raw.sent_bytes)

@@ -1,7 +1,7 @@
 """A ledger in memory. Envelopes are kept as bytes, so that what comes back is what a file would give back."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -65,13 +65,16 @@ class MemoryLedger:
         del self._attempts[correlation_id]
         await asyncio.sleep(0)
 
-    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
+    async def settle_by_repeat(
+        self, correlation_id: str, settlement: JsonObject, record: Callable[[], Awaitable[object]]
+    ) -> bool:
         self._fail()
-        is_open = self._attempts[correlation_id].state is AttemptState.IN_DOUBT
+        if self._attempts[correlation_id].state is not AttemptState.IN_DOUBT:
+            return False
+        await record()
         self._put(correlation_id, AttemptState.SETTLED)
         self._envelopes[correlation_id] = dump(settlement)
-        await asyncio.sleep(0)
-        return is_open
+        return True
 
     def interrupt(self) -> None:
         """What a daemon finds at its start that died in the middle of everything."""

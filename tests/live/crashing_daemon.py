@@ -8,6 +8,7 @@ POINT is an event's name, a ledger call (find, doubts, begin, finish) or `execut
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 
 from typing_extensions import override
 
@@ -92,8 +93,10 @@ class FusedLedger(Ledger):
         self._fuse.burn("after", "finish")
 
     @override
-    async def settle_by_repeat(self, correlation_id: str, settlement: JsonObject) -> bool:
-        return await self._port.settle_by_repeat(correlation_id, settlement)
+    async def settle_by_repeat(
+        self, correlation_id: str, settlement: JsonObject, record: Callable[[], Awaitable[object]]
+    ) -> bool:
+        return await self._port.settle_by_repeat(correlation_id, settlement, record)
 
     @override
     async def abandon(self, correlation_id: str) -> None:

@@ -488,7 +488,15 @@ async def test_a_key_is_kept_with_its_attempt_and_told_with_the_doubt(store: Led
     (doubt,) = await store.doubts(CHANGE)
 
     assert ("dw-1", attempt().request_digest) == (doubt.idempotency_key, doubt.request_digest)
-    assert await store.settle_by_repeat(OP, ENVELOPE)
+    told: list[str] = []
+
+    async def record() -> None:
+        found = await store.by_id(OP)
+        assert found is not None
+        told.append(found.state.value)
+
+    assert await store.settle_by_repeat(OP, ENVELOPE, record)
     assert () == await store.doubts(CHANGE)
-    assert not await store.settle_by_repeat(OP, ENVELOPE)
+    assert not await store.settle_by_repeat(OP, ENVELOPE, record)
+    assert ["in_doubt"] == told  # on record before it is closed, and once
     assert ENVELOPE == await store.settlement(OP)

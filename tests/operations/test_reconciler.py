@@ -56,9 +56,8 @@ class Room:
         self.audit = MemoryAudit()
         self.clock = SetClock()
         self.clock.passed_ms = 10_000_000
-        self.reconciler = Reconciler(
-            ledger=store, policies=HeldPolicy(policy_of(SHOP)), audit=self.audit, clock=self.clock
-        )
+        self.policies = HeldPolicy(policy_of(SHOP))
+        self.reconciler = Reconciler(ledger=store, policies=self.policies, audit=self.audit, clock=self.clock)
         self.asked: list[tuple[HttpAsk | LookUpAsk, str]] = []
         self.answer: dict[str, Any] = {}
         self.meanwhile: Any = None
@@ -155,6 +154,25 @@ async def test_a_read_back_settles_by_its_match_alone(room: Room, answer: Any, e
     assert ["reconcile.started", *middle, "action.result"] == room.names()
     if not settled:
         assert "settle" in envelope["next"]["command"] or "operations" in envelope["next"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("decides", "orders", "expected"),
+    [
+        ('one = "unknown"', [MINE], STAYS),
+        ('one = "unknown"', [], ("confirmed_failure", "not_found", "never", "none")),
+        ('none = "unknown"', [], STAYS),
+        ('none = "unknown", many = "unknown"', [MINE], ("success", "reconciled", "never", "applied")),
+        ("", [], ("confirmed_failure", "not_found", "never", "none")),
+    ],
+)
+async def test_a_number_of_matches_may_be_declared_to_prove_less(
+    room: Room, decides: str, orders: list[Any], expected: tuple[str, ...]
+) -> None:
+    room.policies.policy = policy_of(f"{SHOP}decides = {{ {decides} }}\n")
+    room.answer = told(orders=orders)
+
+    assert expected == gist(await room.settle(await doubtful(room)))
 
 
 async def test_the_read_back_asks_with_the_attempts_own_arguments(room: Room) -> None:

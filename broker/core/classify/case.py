@@ -73,7 +73,7 @@ class Case:
     def is_kept_error(self) -> bool:
         """Whether an error would come again for the same key, or is none that the operation lets be sent again."""
         rules = None if self.declared is None else self.declared.idempotency
-        if rules is None or rules.key_header is None:
+        if rules is None or not rules.has_key:
             return False
         if rules.replay_ok_when is not None and holds(rules.replay_ok_when, self.view) is True:
             return False

@@ -1,7 +1,7 @@
 """Steps 3 and 7: what a status means where the operation says nothing, by the effect of the request.
 
-407 and 511 come from the way there, redirects are reported and not followed, and no 5xx settles a write. A status
-that HTTP does not know (RFC 9110, section 15) counts as a 5xx.
+407 and 511 come from the way there, redirects are reported (core/redirects.py says which go on), and no 5xx settles
+a write. A status that HTTP does not know (RFC 9110, section 15) counts as a 5xx.
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ def judge_way_and_redirect(case: Case) -> Verdict | None:
         code="redirect_not_followed",
         retry=Retry.NEVER,
         remote_effect=RemoteEffect.UNKNOWN if after_the_work else RemoteEffect.NONE,
-        message="The upstream redirects elsewhere; redirects are not followed. Ask for the new address if it is right."
+        message="The upstream redirects elsewhere, and that was not followed. Ask for the new address if it is right."
         + (" This kind of redirect can follow a change that was made." if after_the_work else ""),
     )
 

@@ -33,7 +33,7 @@ def judge_repeat(case: Case) -> Verdict | None:
 def _in_progress(case: Case, message: str) -> Verdict:
     """With a key the same request may be sent again once the first has ended, and gets what that one got."""
     told = conflicting(case, message)
-    if not case.repeats_safely or case.declared is None or case.declared.idempotency.key_header is None:
+    if not case.repeats_safely or case.declared is None or not case.declared.idempotency.has_key:
         return told
     retry, wait_s = after(case, wait_told(case.view, case.rate_limit, now_ms=case.now_ms).seconds)
     return replace(told, retry=retry, retry_after_s=wait_s)

@@ -12,7 +12,7 @@ from broker.core.classify.reading import Reading, read_body
 from broker.core.evidence import id_text
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import RawOutcome
-from broker.core.paging import rows_of
+from broker.core.paging import rows_of, whole_number
 from broker.core.policy.declarations import Consistency, Visibility
 from broker.core.policy.model import Operation
 from broker.core.policy.places import at
@@ -72,7 +72,7 @@ def read_page(
         view=view,
         rows=rows,
         ids=_ids(rows or (), None if completeness is None else completeness.id),
-        total=_whole_number(at(view, completeness.total)) if completeness and completeness.total else None,
+        total=whole_number(at(view, completeness.total)) if completeness and completeness.total else None,
         snapshot=id_text(at(view, scope.snapshot)) if scope is not None and scope.snapshot is not None else None,
         bytes=len(raw.body),
         reasons=(*reasons, *_of_itself(assessed, reasons)),
@@ -139,18 +139,11 @@ def _ids(rows: tuple[JsonValue, ...], place: str | None) -> tuple[str | None, ..
     return () if place is None else tuple(id_text(at(row, place)) for row in rows)
 
 
-def _whole_number(value: JsonValue) -> int | None:
-    """A count; text only where all of it is one."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
 def _warnings(declared: Operation, view: AnswerView) -> tuple[Warn, ...]:
     found: list[Warn] = []
     completeness, scope = declared.completeness, declared.scope
     if completeness is not None:
-        age = _whole_number(at(view, "headers.age"))
+        age = whole_number(at(view, "headers.age"))
         is_old = completeness.max_age_s is not None and age is not None and age > completeness.max_age_s
         if completeness.consistency is Consistency.EVENTUAL or is_old:
             found.append(Warn(code=WarningCode.STALE_INDEX, message="What is listed may lag behind what is there."))

@@ -5,7 +5,6 @@ stops the walk, and says that nothing is proven. What a page says is judged by s
 looked at when the request is frozen.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,14 +13,12 @@ from broker.contract.reasons import IncompleteCode
 from broker.contract.wire import JsonObject, JsonValue, digest, dump
 from broker.core.collect.page import Page, fits
 from broker.core.continuation import BARE, Shield
+from broker.core.paging import ends, is_empty, linked
 from broker.core.policy.declarations import Pagination, PagingEnd, PagingKind
 from broker.core.policy.model import Operation
 from broker.core.policy.places import at, steps_of
 
 MAX_TOKEN_CHARACTERS = 16_384
-_LINK = re.compile(r"<([^<>\s]*)>([^<]*)")
-_RELATION = re.compile(r""";\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))""", re.IGNORECASE)
-_EMPTY: tuple[JsonValue, ...] = ("", {}, [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +92,6 @@ def names_token(operation: Operation, args: JsonObject) -> bool:
     return paging is not None and paging.param is not None and at(dict(args), paging.param) is not None
 
 
-def asked_size(paging: Pagination | None, args: JsonObject) -> int | None:
-    """How many rows a page was asked for; None where nobody knows."""
-    if paging is None:
-        return None
-    told = None if paging.size_param is None else args.get(paging.size_param)
-    text = str(told)
-    return int(text) if told is not None and text.isascii() and text.isdigit() else paging.size
-
-
 def _only_page(operation: Operation, page: Page) -> Next:
     """Where nothing leads on, everything is there only if the operation says so, and no link speaks against it."""
     if _linked(page, "next") != ():
@@ -155,52 +143,22 @@ def _by_link(page: Page, relation: str) -> Next:
 
 
 def _linked(page: Page, relation: str) -> tuple[str, ...] | None:
-    """The targets with a relation; None where the header speaks of one that can't be read."""
     headers = page.view.get("headers")
     told = headers.get("link") if isinstance(headers, Mapping) else None
-    values = [value for value in (told if isinstance(told, list) else [told]) if isinstance(value, str)]
-    links = [link for value in values for link in _LINK.findall(value)]
-    found = [target for target, parameters in links if _is_related(parameters, relation)]
-    spoken = sum(_names(one, relation) for value in values for one in _RELATION.findall(value))
-    return tuple(dict.fromkeys(found)) if spoken == len(found) else None
-
-
-def _is_related(parameters: str, relation: str) -> bool:
-    found = _RELATION.search(parameters)
-    return found is not None and _names((found[1] or "", found[2] or ""), relation)
-
-
-def _names(told: tuple[str, str], relation: str) -> bool:
-    return relation in (told[0] or told[1]).lower().split()
+    values = told if isinstance(told, list) else [told]
+    return linked((("link", value) for value in values if isinstance(value, str)), relation)
 
 
 def _by_token(paging: Pagination, token: JsonValue, position: Position) -> Next:
-    if _ends(paging, token):
+    if ends(paging, token):
         return End()
-    if token is None or _same_as_any(token, _EMPTY) or isinstance(token, bool):
+    if token is None or is_empty(token) or isinstance(token, bool):
         return Astray(message="Where the next page should be named stands what is neither a token nor a declared end.")
     if paging.kind is PagingKind.BODY_URL:
         return _by_url(token) if isinstance(token, str) else Astray(message="The next page's URL is no text.")
     if isinstance(token, list) and paging.kind is PagingKind.NEXT_HEADER:
         return Astray(message="The upstream names more than one next page.")
     return _with_argument(paging, token, position)
-
-
-def _ends(paging: Pagination, token: JsonValue) -> bool:
-    match paging.end:
-        case PagingEnd.ABSENT:
-            return token is None
-        case PagingEnd.PRESENT_AND_EMPTY:
-            return _same_as_any(token, _EMPTY)
-        case PagingEnd.VALUES:
-            return _same_as_any(token, paging.end_values)
-        case PagingEnd.TOKEN_REPEATS:
-            return False
-
-
-def _same_as_any(token: JsonValue, values: tuple[JsonValue, ...]) -> bool:
-    """Equal in type too: 0, false and "" are three values."""
-    return any(type(token) is type(value) and token == value for value in values)
 
 
 def _by_offset(operation: Operation, paging: Pagination, page: Page, position: Position) -> Next:

@@ -12,7 +12,8 @@ from broker.contract.reasons import IncompleteCode, Retry
 from broker.contract.result import IncompleteReason, Warn
 from broker.contract.wire import JsonObject
 from broker.core.collect.page import Page, reason
-from broker.core.collect.paging import Position, asked_size
+from broker.core.collect.paging import Position
+from broker.core.paging import cut_size
 from broker.core.policy.declarations import PagingKind, Stability
 from broker.core.policy.model import Operation
 
@@ -156,7 +157,7 @@ def _of_full_page(operation: Operation, progress: Progress, args: JsonObject) ->
         return ()
     if paging is not None and paging.kind is not PagingKind.NONE:
         return ()  # there is a next page, or a declared end
-    size = asked_size(paging, args)
+    size = cut_size(operation, args)
     if size is not None and progress.last_rows < size:
         return ()
     told = "As many rows came as were asked for: there may be more."

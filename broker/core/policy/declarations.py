@@ -106,7 +106,7 @@ class CompletenessDecl:
     estimated: bool = False  # the total is no more than an estimate
     cap: int | None = None  # the upstream serves no more rows than this, whatever the total
     full_page_means_cut: bool = False  # as many rows as were asked for may be a cut
-    over_ask: int = 0  # so many rows more are asked for than the agent wants, to see whether there are more
+    over_ask: int = 0  # so many rows more than the agent names are asked for, to see whether there are more
     visibility: Visibility = Visibility.FULL
     consistency: Consistency = Consistency.STRONG
     max_age_s: int | None = None  # an answer whose Age is above it is stale
@@ -192,9 +192,19 @@ class Idempotency:
     absent_is_success: bool = False  # a deletion of what is not there
 
     @property
+    def has_key(self) -> bool:
+        """Whether a change goes out under a key of the broker's."""
+        return self.kind is IdempotencyKind.KEY
+
+    @property
     def key_header(self) -> str | None:
-        """Where a key of the broker's travels; None where there is none."""
-        return self.header if self.kind is IdempotencyKind.KEY else None
+        """The header in which such a key travels; None where there is none, or it is an argument."""
+        return self.header if self.has_key else None
+
+    @property
+    def key_param(self) -> str | None:
+        """The argument that is the key: the broker's to give, and nobody else's."""
+        return self.param if self.has_key else None
 
     @property
     def may_be_safe(self) -> bool:
@@ -249,6 +259,15 @@ class ResponseSchema:
     """A JSON Schema (2020-12) that the body of a success has to keep. `text` is its JSON."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpTool:
+    """How the operation shows itself as a tool of MCP. The words are the administrator's, for a model to read."""
+
+    expose: bool = True
+    name: str | None = None  # else the operation's own
+    description: str = ""
 
 
 class Claim(StrEnum):

@@ -70,7 +70,7 @@ def blocks_over(table: Table, inherited: Operation) -> Operation:
         read = replace(read, auth=_auth(auth))
     if (redirect := table.table("redirect", REDIRECT)) is not None:
         redirect.choice("cross_host_credential", ("never",), "never")
-        follow = redirect.word("follow", tuple(Follow), "redirect.follow", Follow.NEVER)
+        follow = redirect.choice("follow", tuple(Follow), Follow.NEVER)
         read = replace(read, redirect=Redirect(follow=Follow(follow)))
     if (gateway := table.table("gateway", GATEWAY)) is not None:
         read = replace(read, gateway=Gateway(reject_proof=gateway.integers("reject_proof", low=500, high=599)))

@@ -91,6 +91,9 @@ def delay_of(table: Table, place: str = PLACE, shape: str = PLACE_SHAPE) -> Dela
 
 
 def _completeness(table: Table) -> CompletenessDecl:
+    if table.values.get("over_ask") and not (table.values.get("full_page_means_cut") and "cap" in table):
+        problem = "one row more proves an end only where a full page is taken for a cut, and up to what is served"
+        table.fault("over_ask", problem, "full_page_means_cut = true, and cap")
     return CompletenessDecl(
         complete_when=predicate_of(table, "complete_when"),
         incomplete_when=tuple(_incomplete(entry) for entry in table.tables("incomplete_when", INCOMPLETE)),
@@ -232,10 +235,12 @@ def _async(table: Table) -> Async:
 
 
 def _idempotency(table: Table) -> Idempotency:
-    kind = IdempotencyKind(table.word("kind", tuple(IdempotencyKind), "idempotency.kind"))
+    kind = IdempotencyKind(table.choice("kind", tuple(IdempotencyKind)))
     header = table.optional_text("header", pattern=_HEADER, expected="a lower-case header name")
     param = table.optional_text("param", pattern=_ARGUMENT, expected="an argument")
     _check_key(table, kind)
+    if kind is IdempotencyKind.KEY and (header is None) == (param is None):
+        table.fault(None, "a key travels in one place", "either header or param")
     return Idempotency(
         kind=kind,
         header=header,
@@ -253,13 +258,8 @@ def _idempotency(table: Table) -> Idempotency:
 
 def _check_key(table: Table, kind: IdempotencyKind) -> None:
     """What says something of a key, or of a version, means nothing where there is none."""
-    if kind is IdempotencyKind.KEY:
-        if "param" in table:
-            table.fault("param", "a key in an argument is not supported by this version", "header")
-        elif "header" not in table:
-            table.fault("header", "missing", "the header that takes the key")
-        if "window_s" not in table:
-            table.fault("window_s", "missing", "how long the upstream knows a key")
+    if kind is IdempotencyKind.KEY and "window_s" not in table:
+        table.fault("window_s", "missing", "how long the upstream knows a key")
     if kind is not IdempotencyKind.KEY:
         for key in ("window_s", "replays_errors", "replay_ok_when", "replay_marker"):
             if key in table:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from broker.contract.reasons import Effect
 from broker.core.arguments import FORM
 from broker.core.effects import METHODS
 from broker.core.policy.model import Operation
@@ -43,11 +44,7 @@ def request_of(table: Table, operation: Operation) -> Operation:
 
 def names_of(operation: Operation) -> tuple[str, ...]:
     """The arguments that have a name."""
-    try:
-        template = template_of(operation.path)
-    except TemplateError:
-        template = template_of("/")
-    return (*template.arguments, *operation.query, *(operation.body or ()))
+    return (*_path_arguments(operation), *operation.query, *(operation.body or ()))
 
 
 def known_names(table: Table, key: str, known: tuple[str, ...], *, free: bool, dotted: bool = False) -> tuple[str, ...]:
@@ -66,6 +63,7 @@ def check_arguments(table: Table, operation: Operation) -> Operation:
     if paging is not None and "pagination" not in table and not _takes(paging.param, names, free=free):
         operation = replace(operation, pagination=None)
         paging = None
+    _check_key_argument(table, operation)
     identity, batch = operation.identity, operation.batch
     asked = (
         ("pagination", "param", None if paging is None else paging.param),
@@ -79,6 +77,29 @@ def check_arguments(table: Table, operation: Operation) -> Operation:
             path = (*table.path, block, key) if block in table else table.path
             table.fault_at(path, f'the operation has no argument "{name}"', ", ".join(names) or "no name")
     return operation
+
+
+def _check_key_argument(table: Table, operation: Operation) -> None:
+    """The broker alone gives it, in the query or the body, and it tells no change from another."""
+    name = None if operation.effect is Effect.READ else operation.idempotency.key_param
+    if name is None:
+        return
+    path = (*table.path, "idempotency", "param") if "idempotency" in table else table.path
+    first = name.partition(".")[0]
+    if operation.body_raw or first in _path_arguments(operation):
+        table.fault_at(path, "the broker can't put a key there", "an argument of the query, or of the body")
+    if name != first and (first in operation.query or operation.body_media == FORM):
+        table.fault_at(path, "only a JSON body has places within an argument", "an argument's name")
+    for key, names in (("required", operation.required), ("change_key", operation.change_key or ())):
+        if first in names:
+            table.fault_at(path, f"it is the broker's, and stands in {key}", f"{key} without it")
+
+
+def _path_arguments(operation: Operation) -> tuple[str, ...]:
+    try:
+        return template_of(operation.path).arguments
+    except TemplateError:
+        return ()
 
 
 def _takes(name: str | None, names: tuple[str, ...], *, free: bool) -> bool:

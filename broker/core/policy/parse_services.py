@@ -8,7 +8,19 @@ from types import MappingProxyType
 from broker.contract.reasons import Effect
 from broker.contract.wire import JsonValue
 from broker.core.effects import METHODS
-from broker.core.policy.keys import ANY_SERVICE, OPERATION, RECONCILE, REQUEST, SERVICE, SHARED, SSH_SERVICE, TLS
+from broker.core.policy.declarations import McpTool
+from broker.core.policy.keys import (
+    ANY_SERVICE,
+    DECIDES,
+    MCP,
+    OPERATION,
+    RECONCILE,
+    REQUEST,
+    SERVICE,
+    SHARED,
+    SSH_SERVICE,
+    TLS,
+)
 from broker.core.policy.model import Operation, ReadBack, Service, Tls
 from broker.core.policy.parse_answers import blocks_over, check_blocks
 from broker.core.policy.parse_request import STAND_IN, check_arguments, known_names, names_of, request_of
@@ -144,6 +156,7 @@ def operation_of(name: str, table: Table, inherited: Operation) -> Operation:
             targets=known_names(table, "targets", names, free=free, dotted=True),
             change_key=known_names(table, "change_key", names, free=free) if "change_key" in table else None,
             reconcile=_reconcile(table, names, effect, free=free),
+            mcp=_mcp(table),
         ),
     )
     check_blocks(table, read)
@@ -158,6 +171,18 @@ def _title(table: Table, known: tuple[str, ...], *, free: bool) -> str:
     return title
 
 
+def _mcp(table: Table) -> McpTool | None:
+    """Words for a model, one line of them."""
+    below = table.table("mcp", MCP)
+    if below is None:
+        return None
+    return McpTool(
+        expose=below.flag("expose", default=True),
+        name=below.optional_text("name", pattern=r"[a-z][a-z0-9_]{0,63}", expected="a name such as issue_create"),
+        description=below.text("description", "", pattern=r"[^\x00-\x1f\x7f]{0,500}", expected="one line of text"),
+    )
+
+
 def _reconcile(table: Table, names: tuple[str, ...], effect: Effect, *, free: bool) -> ReadBack | None:
     below = table.table("reconcile", RECONCILE)
     if below is None:
@@ -170,12 +195,26 @@ def _reconcile(table: Table, names: tuple[str, ...], effect: Effect, *, free: bo
         compile_selection(match, {name: "" for name in asked if free or name in names})
     except PredicateError as cause:
         below.fault("match", str(cause), "a selection such as json[?title==$title]")
+    one_proves, none_proves = _decides(below)
     return ReadBack(
         operation=below.text("operation"),
         args=MappingProxyType(dict(_read_back_args(below, names, free=free))),
         match=match,
         not_before_s=below.integer("not_before_s", 0, low=0, high=3600),
+        one_proves=one_proves,
+        none_proves=none_proves,
     )
+
+
+def _decides(table: Table) -> tuple[bool, bool]:
+    """Whether one match proves the change, and none its absence. It may be said to prove less, and never more."""
+    below = table.table("decides", DECIDES)
+    if below is None:
+        return True, True
+    below.choice("many", ("unknown",), "unknown")
+    one = below.choice("one", ("applied", "unknown"), "applied")
+    none = below.choice("none", ("not_applied", "unknown"), "not_applied")
+    return one == "applied", none == "not_applied"
 
 
 def _read_back_args(table: Table, names: tuple[str, ...], *, free: bool) -> list[tuple[str, JsonValue]]:

@@ -34,10 +34,14 @@ class Attempt:
     protocol: ResponseHandler | None
     derived: tuple[Secret, ...]
 
-    def __init__(self, deadlines: Deadlines, secret: HttpSecret | None = None, *, body: bytes = b"") -> None:
+    def __init__(
+        self, deadlines: Deadlines, secret: HttpSecret | None = None, *, body: bytes = b"", added_bytes: int = 0
+    ) -> None:
+        """`added_bytes` of the body stand in nothing that was decided, and count for nothing in the outcome."""
         self.deadlines = deadlines
         self.secret = secret
         self.signed_body = body
+        self.added_bytes = added_bytes
         self.derived = ()
         self.protocol = None
         self.phase = Phase.APPROVED
@@ -112,7 +116,7 @@ class Attempt:
             body=self.body,
             body_complete=self.body_complete,
             body_provable=self.body_provable,
-            sent_bytes=self.sent_bytes,
+            sent_bytes=max(0, self.sent_bytes - self.added_bytes),
             elapsed_ms=self._elapsed_ms(),
             phase_ms=self._marks,
             handed_on_bytes=self.handed_on_bytes,

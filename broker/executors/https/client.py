@@ -18,8 +18,10 @@ from yarl import URL
 from broker.core.credential import HttpSecret, SshSecret
 from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit
+from broker.core.key_argument import with_key
 from broker.core.outcome import Fault, Phase, RawOutcome
 from broker.core.reach import reach
+from broker.core.repeats import goes_with_key
 from broker.executors.https.attempt import Attempt, SlicedBody, once
 from broker.executors.https.faults import AddressRefusedError, ExecutorError, fault_of
 from broker.executors.https.pool import CarefulConnector, PoolKey, Pools
@@ -70,7 +72,12 @@ class HttpsExecutor:
         frozen = permit.frozen
         if not isinstance(frozen, FrozenRequest):
             raise TypeError("the permit is for another channel")
-        attempt = Attempt(frozen.deadlines, body=frozen.body)
+        decided_bytes = len(frozen.body)
+        try:
+            frozen = _under_key(permit, frozen)
+        except (ExecutorError, ValueError) as cause:
+            return Attempt(frozen.deadlines).outcome(fault_of(cause))
+        attempt = Attempt(frozen.deadlines, body=frozen.body, added_bytes=len(frozen.body) - decided_bytes)
         total = asyncio.timeout(frozen.deadlines.total_s)
         watch = asyncio.timeout(None)
         try:
@@ -178,8 +185,17 @@ def _url(frozen: FrozenRequest) -> URL:
     return url
 
 
+def _under_key(permit: Permit, frozen: FrozenRequest) -> FrozenRequest:
+    """With the broker's own key, where it is an argument. Where one is declared nothing is sent without it."""
+    if not goes_with_key(frozen) or frozen.declared is None or frozen.declared.idempotency.key_param is None:
+        return frozen
+    if permit.idempotency_key is None:
+        raise ExecutorError("the permit names no key for a request that goes with one")
+    return with_key(frozen, permit.idempotency_key)
+
+
 def _put_key(headers: CIMultiDict[str], permit: Permit, frozen: FrozenRequest) -> None:
-    """The broker's own key. Where one is declared nothing is sent without it."""
+    """The same where it is a header."""
     name = None if frozen.declared is None else frozen.declared.idempotency.key_header
     if name is None or not frozen.is_write:
         return

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from broker.contract.reasons import WarningCode
-from broker.core.policy import not_yet
 from broker.core.policy.declarations import Claim, EvidenceNeed, Otherwise, Precheck
 from broker.core.policy.keys import RULE
 from broker.core.policy.model import Policy, Rule
@@ -143,10 +142,6 @@ def test_a_rule_that_reaches_nothing_over_http_can_rest_on_no_read() -> None:
     assert ["evidence.from: the rule reaches no service over HTTP"] == checked(
         f"evidence = {{ {NEED} }}", policy_of(SSH)
     )
-
-
-def test_what_is_not_carried_out_is_listed_by_name() -> None:
-    assert all(keys <= known for known, keys in not_yet.KEYS.items())
 
 
 def test_a_read_whose_path_is_at_fault_is_told_of_once_and_not_here() -> None:

@@ -89,7 +89,7 @@ def test_a_base_url_has_its_canonical_form_without_a_slash_at_the_end(text: str,
         (HEAD[13:] + "operations = { GET = {} }", "services.s.operations.GET: malformed"),
         (HEAD[13:] + "operations = { a = {} }", "services.s.operations.a.request: missing"),
         (HEAD[13:] + "operations = { a = { request = 1 } }", "services.s.operations.a.request: it is an integer"),
-        (HEAD[13:] + "operations = { a = { mcp = 1 } }", "mcp: not supported by this version"),
+        (HEAD[13:] + "operations = { a = { mcp = 1 } }", "services.s.operations.a.mcp: it is an integer"),
     ],
 )
 def test_a_service_at_fault_is_told_where(text: str, fault: str) -> None:
@@ -173,7 +173,7 @@ BACK = 'match = "json[?title==$title]"'
         ('reconcile = { operation = "items.list" }', "o.reconcile.match: missing"),
         ('reconcile = { operation = "items.list", match = "json[?t==$nosuch]" }', "$nosuch stands for no argument"),
         ('reconcile = { operation = "items.list", match = "json[?t" }', "o.reconcile.match: it is not JMESPath"),
-        (f'reconcile = {{ operation = "items.list", {BACK}, decides = {{}} }}', "decides: not supported"),
+        (f'reconcile = {{ operation = "items.list", {BACK}, decides = {{ none = "no" }} }}', "decides.none: not one"),
         (f'reconcile = {{ operation = "items.list", {BACK}, not_before_s = -1 }}', "not_before_s: out of range"),
     ],
 )  # fmt: skip
