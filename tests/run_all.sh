@@ -12,10 +12,12 @@ mkdir -p build/logs "$left/tmp"
 chmod 711 "$left" "$left/tmp" # the accounts that log in to the tests' SSH servers have their homes in there
 export TMPDIR=$left/tmp COVERAGE_FILE=build/.coverage
 
+failed=0
 counted=(tests/contract tests/core tests/flow tests/cases tests/attacks tests/operations tests/approvals tests/server)
-.venv/bin/coverage run -m pytest -q --basetemp="$left/c" "${counted[@]}" 2>&1 | tee build/logs/test.log
-.venv/bin/coverage report --fail-under=100 --skip-covered
-.venv/bin/python -m pytest -q --basetemp="$left/t" "${counted[@]/#/--ignore=}" 2>&1 | tee -a build/logs/test.log
+.venv/bin/coverage run -m pytest -q --basetemp="$left/c" "${counted[@]}" 2>&1 | tee build/logs/test.log || failed=1
+.venv/bin/python -m pytest -q --basetemp="$left/t" "${counted[@]/#/--ignore=}" 2>&1 | tee -a build/logs/test.log || failed=1
+.venv/bin/coverage report --fail-under=100 --skip-covered || failed=1
+[ "$failed" = 0 ] # told only now, so that one failure hides no other
 tests/shipped/wheel_smoke.sh build/wheel build/wheel-venv "$left/wheel" 2>&1 | tee build/logs/wheel.log
 .venv/bin/python tests/canary_scan.py "$left" build/logs
 rm -rf "$left"
