@@ -165,6 +165,10 @@ class Desk:
     def pending(self) -> int:
         return sum(waiting.state is ApprovalState.PENDING for waiting in self._cards.values())
 
+    def waiting_sessions(self) -> list[str]:
+        """The session behind each card that waits."""
+        return [one.question.session.id for one in self._cards.values() if one.state is ApprovalState.PENDING]
+
     def _known(self, card_id: str) -> Waiting:
         waiting = self._cards.get(card_id)
         if waiting is None:

@@ -13,6 +13,7 @@ from broker.cli.arguments import Parser
 from broker.cli.envelope_text import show
 from broker.cli.environment import for_agent
 from broker.cli.faults import UsageError
+from broker.cli.own_cgroup import OwnCgroup
 from broker.client import endings
 from broker.client.agent import AgentClient
 from broker.client.faults import Broken, NotRunning
@@ -61,13 +62,22 @@ def run(noun: str, arguments: list[str]) -> int:
     environ = for_agent(os.environ, named=options.env, everything=options.env_all)
     label = options.label if options.label is not None else os.path.basename(command[0])  # noqa: PTH119 - no pathlib
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what the agent leaves behind becomes ours
+    cgroup = OwnCgroup.enter()
+    try:
+        return _run(command, environ, label[:LONGEST_LABEL] or None, as_json=options.json)
+    finally:
+        if cgroup is not None:
+            cgroup.leave()
+
+
+def _run(command: list[str], environ: dict[str, str], label: str | None, *, as_json: bool) -> int:
     with AgentClient(Places(os.environ)) as client:
         try:
-            answer = client.session(start=True, label=label[:LONGEST_LABEL] or None, tree=True)
+            answer = client.session(start=True, label=label, tree=True)
         except (NotRunning, Broken) as fault:
-            return show(endings.not_running(str(fault)), as_json=options.json)
+            return show(endings.not_running(str(fault)), as_json=as_json)
         if "category" in answer:
-            return show(answer, as_json=options.json, spelled=client.spelled)
+            return show(answer, as_json=as_json, spelled=client.spelled)
         return _attend(command, environ)
 
 

@@ -27,6 +27,7 @@ class EventName(StrEnum):
     OPERATION_IN_DOUBT = "operation.in_doubt"
     SESSION_OPENED = "session.opened"
     SESSION_ENDED = "session.ended"
+    SESSION_KILLED = "session.killed"  # and what of its processes was ended
     SESSION_MUTED = "session.muted"
     SESSION_UNMUTED = "session.unmuted"
     GRANT_MADE = "grant.made"

@@ -23,6 +23,7 @@ from broker.daemon.follow_ups import FollowUpRuns
 from broker.daemon.host_markers import HostMarkers
 from broker.daemon.journal import Journal
 from broker.daemon.log_parts import LogParts, open_log
+from broker.daemon.noticed_log import NoticedLog
 from broker.daemon.premises import Premises
 from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
@@ -142,7 +143,7 @@ async def build(
         sessions=people.sessions,
         desk=people.desk,
         executor=sender,
-        audit=wiring.audit(journal),
+        audit=wiring.audit(NoticedLog(journal, people.sessions.deeds.notice)),
         diagnostics=stores.diagnostics,
         ledger=wiring.ledger(stores.ledger),
         runs=runs,

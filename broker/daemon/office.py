@@ -6,7 +6,6 @@ Each change is recorded durably before the answer; what takes away happens even 
 
 import asyncio
 import os
-import signal
 import threading
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
@@ -278,44 +277,6 @@ class DaemonOffice(Archive):
         if document.get("end_session") is True:
             self._at.sessions.end(waiting.question.session.id, Ended.REVOKED)
         return {"id": waiting.id, "state": waiting.state.value}
-
-    async def sessions(self) -> JsonObject:
-        return {"sessions": list(self._at.sessions.listing())}
-
-    async def revoke(self, session_id: str, *, kill: bool) -> JsonObject:
-        sessions = self._at.sessions
-        pidfd = sessions.pidfd(session_id)
-        if pidfd is None:
-            raise ControlError("unknown", "There is no such session. See: doorward sessions list")
-        killed = kill
-        if kill:
-            try:
-                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
-            except (ProcessLookupError, PermissionError):
-                killed = False
-        sessions.end(session_id, Ended.REVOKED)
-        return {"id": session_id, "ended": True, "killed": killed}
-
-    async def mute(self, session_id: str) -> JsonObject:
-        if not self._at.sessions.mute(session_id, "muted by the human"):
-            raise ControlError("unknown", "There is no such session. See: doorward sessions list")
-        return {"id": session_id, "muted": True}
-
-    async def unmute(self, session_id: str, signed: Signed) -> JsonObject:
-        if self._at.sessions.pidfd(session_id) is None:
-            raise ControlError("unknown", "There is no such session. See: doorward sessions list")
-        await self._at.record(EventName.SESSION_UNMUTED, session=session_id, key=signed.key_id)
-        self._at.sessions.unmute(session_id)
-        return {"id": session_id, "muted": False}
-
-    async def grants(self) -> JsonObject:
-        return {"grants": list(self._at.sessions.grant_listing())}
-
-    async def revoke_grant(self, grant_id: str) -> JsonObject:
-        if not self._at.sessions.drop_grants(grant_id=grant_id):
-            raise ControlError("unknown", "There is no such grant. See: doorward grants list")
-        self._at.changed()
-        return {"id": grant_id, "ended": True}
 
     async def _remember_head(self) -> None:
         at = self._at

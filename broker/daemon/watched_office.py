@@ -24,6 +24,7 @@ from broker.daemon.office import DaemonOffice
 from broker.daemon.openings import refuse_called_off
 from broker.daemon.premises import Premises
 from broker.daemon.readoption_words import lost, proven
+from broker.daemon.session_office import SessionOffice
 from broker.server.faults import ControlError
 from broker.server.office import Claimed
 from broker.server.sessions import Ended
@@ -41,7 +42,7 @@ _LOSSES = frozenset(
 """Reasons that tell a human of records that are gone."""
 
 
-class WatchedOffice(DaemonOffice):
+class WatchedOffice(SessionOffice, DaemonOffice):
     """Implements server.office.Office."""
 
     def __init__(self, premises: Premises) -> None:

@@ -119,7 +119,8 @@ class Admission:
         except PeerError:
             self.office.refused(Refused(code=error.code, route=route))
             return
-        caller = identify(facts, agents=self.policies.current().agents, holders=self.sessions.holders)
+        agents, sessions = self.policies.current().agents, self.sessions
+        caller = identify(facts, agents=agents, holders=sessions.holders, listeners=sessions.listeners)
         process = facts.process
         self.office.refused(Refused(code=error.code, route=route, agent=caller.agent, pid=process.pid, exe=process.exe))
 

@@ -229,7 +229,7 @@ class AgentApi:
     def _start(
         self, correlation_id: str, caller: Caller, work: Callable[[], Awaitable[JsonObject]], *, weight: int = 0
     ) -> Run:
-        program = (caller.program.uid, caller.program.exe_id or caller.program.exe)
+        program = caller.budget
         if self._runs.active_of(caller.anchor.id) >= RUNS_PER_ANCHOR or self._floods.turns_away(
             caller.anchor.id, program
         ):
@@ -259,6 +259,7 @@ class AgentApi:
             self._connections.facts(connection, policy),
             agents=policy.agents,
             holders=self._sessions.holders,
+            listeners=self._sessions.listeners,
             claimed=() if connection.claimed is None else (connection.claimed,),
         )
 

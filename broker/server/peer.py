@@ -193,7 +193,7 @@ def _fallback_pidfd(connection: Endpoint, cause: OSError) -> int:
         raise PeerError("the process that connected has exited") from gone
 
 
-def _pid_of(pidfd: int) -> int:
+def pid_of(pidfd: int) -> int:
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text(encoding="ascii").splitlines():
         if line.startswith("Pid:"):
             return int(line.split()[1])
@@ -202,7 +202,7 @@ def _pid_of(pidfd: int) -> int:
 
 def _read(pidfd: int) -> tuple[ProcessFacts, int]:
     """Facts of the process behind a pidfd, read through one directory descriptor, and its parent's pid."""
-    pid = _pid_of(pidfd)
+    pid = pid_of(pidfd)
     if pid == 0:
         raise PeerError(OUTSIDE)
     if pid < 0:

@@ -8,69 +8,29 @@ the name of that; only a process that declares its own tree takes in what it sta
 import asyncio
 import os
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeAlias
 
-from broker.contract.wire import JsonObject, JsonValue
+from broker.contract.wire import JsonObject
 from broker.core import grants, refusals
 from broker.core.channels import Frozen
 from broker.core.events import EventName
-from broker.core.grants import Circumstances, Grant
-from broker.core.identity import UNIDENTIFIED, Anchor, Caller, ProcessFacts, Span
+from broker.core.grants import Circumstances
+from broker.core.identity import Caller, ProcessFacts, Span
 from broker.core.policy.model import Ask
 from broker.core.refusals import Refusal
 from broker.ports import AuditLog, Clock, PolicySource, SessionView
+from broker.server.deeds import Deeds
+from broker.server.launchers import Launchers
+from broker.server.mutes import ECHOED, Mute, Mutes
 from broker.server.peer import alive, open_process, run_of
 from broker.server.rates import Rates
+from broker.server.session import Ended, ProcessKey, Session, grant_row, place_of, row, view
 from broker.server.session_records import SessionRecords
 
-ProcessKey: TypeAlias = tuple[int, int, int]
+__all__ = ["Ended", "Session", "SessionRegistry"]
+
 SESSIONS_MAX = 4096
 LABEL_LIMIT = 200
-MUTES_KEPT = 1000
-ECHOES_MAX = 3  # so many answers with the credential in them are bad luck; more could be guesses put to the test
-ECHOED = "services gave the credential back"
-
-
-class Ended(StrEnum):
-    EXITED = "exited"
-    REVOKED = "revoked"
-    LOCKED = "locked"
-    FROZEN = "frozen"
-    STOPPED = "stopped"
-    WIDENED = "widened"  # it spans more from now on than a human was shown
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Session:
-    """One live session; the registry alone changes it."""
-
-    id: str
-    caller: Caller  # who asked last: the same anchor, whatever it executes by now
-    pidfd: int
-    opened_at_ms: int
-    label: str | None = None
-    calls: int = 0
-    denied: int = 0
-    muted: str | None = None
-    grants: dict[str, Grant] = field(default_factory=dict)
-
-    @property
-    def anchor(self) -> Anchor:
-        return self.caller.anchor
-
-    @property
-    def span(self) -> Span:
-        return self.caller.span
-
-    @property
-    def program(self) -> Hashable:
-        """What is muted with it: whichever processes run the same program for the same user."""
-        program = self.caller.program
-        return (program.uid, program.exe_id or program.exe)
 
 
 class SessionRegistry:
@@ -93,36 +53,39 @@ class SessionRegistry:
         self._changed = changed
         self._by_id: dict[str, Session] = {}
         self._by_key: dict[tuple[ProcessKey, bool], Session] = {}  # by anchor, and whether it spans a tree
-        self._trees: dict[ProcessKey, int] = {}  # launchers of `doorward run`, by their pidfds
-        self._holders: dict[ProcessKey, Span] = {}
-        self._mutes: OrderedDict[Hashable, str] = OrderedDict()  # by program: a new process of it is no way round
-        self._echoes: OrderedDict[Hashable, int] = OrderedDict()
+        self._launchers = Launchers()
+        self._mutes = Mutes()
+        self.deeds = Deeds()
         self.frozen = False
 
     @property
     def holders(self) -> Mapping[ProcessKey, Span]:
         """Which processes declared that all that they start is one session with them."""
-        return self._holders
+        return self._launchers.holders
+
+    @property
+    def listeners(self) -> Mapping[ProcessKey, str]:
+        """Which processes hand on what a container asks, and the name that an approver signed for each."""
+        return self._launchers.listeners
 
     def anchors(self, process: ProcessKey) -> bool:
         """Whether a session of any kind hangs on the process."""
-        return process in self._trees or any((process, tree) in self._by_key for tree in (False, True))
+        return process in self._launchers or any((process, tree) in self._by_key for tree in (False, True))
 
     def declare_tree(self, process: ProcessFacts) -> bool:
         """From now on this process and all that it starts are one session; it outlives a lock, its grants do not."""
-        if process.key in self._trees:
-            return True
-        if len(self._trees) >= SESSIONS_MAX:
+        if process.key in self._launchers:
+            return process.key in self.holders
+        if not self._launchers.add_tree(process):
             return False
-        pidfd = open_process(process.pid, start_ticks=process.start_ticks, inode=process.inode)
-        if pidfd is None:
+        self._end_narrower(process.key)
+        return True
+
+    def declare_listener(self, process: ProcessFacts, name: str) -> bool:
+        """From now on all that this process asks is the container's whose name an approver signed for it."""
+        if not self._launchers.add_listener(process, name):
             return False
-        self._trees[process.key] = pidfd
-        self._holders[process.key] = Span.TREE
-        asyncio.get_running_loop().add_reader(pidfd, self._forget_tree, process.key)
-        narrower = self._by_key.get((process.key, False))
-        if narrower is not None:
-            self.end(narrower.id, Ended.WIDENED)
+        self._end_narrower(process.key)
         return True
 
     def open(self, caller: Caller) -> SessionView | Refusal:
@@ -131,7 +94,7 @@ class SessionRegistry:
     def enter(self, caller: Caller, *, label: str | None = None) -> SessionView | Refusal:
         """The session of the caller's anchor; made if it is new. A label is the client's own word."""
         key = caller.anchor_process.key
-        session = self._by_key.get((key, caller.span is Span.TREE))
+        session = self._by_key.get(place_of(caller))
         if session is None:
             full = len(self._by_id) >= SESSIONS_MAX
             pidfd = None if full else open_process(key[0], start_ticks=key[1], inode=key[2])
@@ -142,18 +105,23 @@ class SessionRegistry:
             self.end(session.id, Ended.EXITED)
             return refusals.session_ended()
         self._notice_exec(session, caller)
-        return refusals.echoing() if session.muted == ECHOED else _view(session)
+        is_echoing = session.mute is not None and session.mute.why == ECHOED
+        return refusals.echoing() if is_echoing else view(session)
 
     def find(self, caller: Caller) -> SessionView | None:
-        session = self._by_key.get((caller.anchor_process.key, caller.span is Span.TREE))
-        return None if session is None else _view(session)
+        session = self._by_key.get(place_of(caller))
+        return None if session is None else view(session)
 
     def alive(self, session_id: str) -> bool:
         session = self._by_id.get(session_id)
         return session is not None and alive(session.pidfd)
 
     def exe_unchanged(self, caller: Caller) -> bool:
-        return run_of(caller.anchor.pid) == caller.anchor_process.run
+        """Whether neither the anchor nor the program that gave the caller its name has executed another since."""
+        anchor, program = caller.anchor_process, caller.program
+        if run_of(anchor.pid) != anchor.run:
+            return False
+        return program.key == anchor.key or run_of(program.pid) == program.run
 
     def within_rate(self, rules: tuple[str, ...], per_minute: int) -> bool:
         return self._rates.take(rules, per_minute)
@@ -201,20 +169,18 @@ class SessionRegistry:
         self.records.matters(session_id)
         session.calls += 1
         session.denied += denied
-        if echoed:
-            program = session.program
-            times = self._echoes[program] = self._echoes.pop(program, 0) + 1
-            if times >= ECHOES_MAX:
-                self.mute(session_id, ECHOED)
-            while len(self._echoes) > MUTES_KEPT:
-                self._echoes.popitem(last=False)
+        if denied:
+            session.last_denied_at_ms = self._clock.now_ms()
+        if echoed and self._mutes.echoed(session.program):
+            self.mute(session_id, ECHOED)
 
     def end(self, session_id: str, why: Ended) -> bool:
         """End a session and its grants. True where there was one."""
         session = self._by_id.pop(session_id, None)
         if session is None:
             return False
-        self._by_key.pop(_place(session), None)
+        self._by_key.pop(session.place, None)
+        self.deeds.forget(session_id)
         asyncio.get_running_loop().remove_reader(session.pidfd)
         os.close(session.pidfd)
         self.records.ended(session_id, why.value, {"agent": session.caller.agent, "grants": len(session.grants)})
@@ -230,27 +196,14 @@ class SessionRegistry:
         """End everything at the stop of the daemon."""
         self.end_all(Ended.STOPPED)
         self.records.summarise()
-        for key in list(self._trees):
-            self._forget_tree(key)
-
-    def _forget_tree(self, key: ProcessKey) -> None:
-        self._holders.pop(key, None)
-        pidfd = self._trees.pop(key, None)
-        if pidfd is not None:
-            asyncio.get_running_loop().remove_reader(pidfd)
-            os.close(pidfd)
+        self._launchers.close()
 
     def mute(self, session_id: str, reason: str) -> bool:
         """Show no card of the session any more, nor of another process of the same program and user."""
         session = self._by_id.get(session_id)
         if session is None:
             return False
-        program = session.program
-        if self._mutes.get(program) != ECHOED:  # the stricter one stays
-            self._mutes[program] = reason
-        while len(self._mutes) > MUTES_KEPT:
-            self._mutes.popitem(last=False)
-        self._set_muted(program, self._mutes[program])
+        self._set_muted(session.program, self._mutes.add(session.program, reason, self._clock.now_ms()))
         return True
 
     def unmute(self, session_id: str) -> bool:
@@ -258,10 +211,8 @@ class SessionRegistry:
         session = self._by_id.get(session_id)
         if session is None:
             return False
-        program = session.program
-        self._mutes.pop(program, None)
-        self._echoes.pop(program, None)
-        self._set_muted(program, None)
+        self._mutes.drop(session.program)
+        self._set_muted(session.program, None)
         return True
 
     def drop_grants(self, *, credential: str | None = None, grant_id: str | None = None) -> int:
@@ -276,19 +227,20 @@ class SessionRegistry:
                 dropped += 1
         return dropped
 
-    def pidfd(self, session_id: str) -> int | None:
-        session = self._by_id.get(session_id)
-        return None if session is None else session.pidfd
+    def get(self, session_id: str) -> Session | None:
+        """The session itself, for who ends it and what it runs on; nobody but this registry changes it."""
+        return self._by_id.get(session_id)
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def listing(self) -> list[JsonObject]:
-        return [_row(session) for session in self._by_id.values()]
+        agents = self._policies.current().agents
+        return [{**row(session, agents), **self.deeds.of(session.id)} for session in self._by_id.values()]
 
     def grant_listing(self, session_id: str | None = None) -> list[JsonObject]:
         return [
-            _grant_row(session, grant)
+            grant_row(session, grant)
             for session in self._by_id.values()
             for grant in session.grants.values()
             if session_id in {None, session.id}
@@ -302,9 +254,11 @@ class SessionRegistry:
             opened_at_ms=self._clock.now_ms(),
             label=None if label is None else label[:LABEL_LIMIT],
         )
-        session.muted = self._mutes.get(session.program)
+        session.mute = self._mutes.of(session.program)
+        session.cgroup = self._launchers.cgroup(caller.anchor_process.key) if caller.span is Span.TREE else None
         self._by_id[session.id] = session
-        self._by_key[_place(session)] = session
+        self._by_key[session.place] = session
+        self.deeds.begin(session.id)
         asyncio.get_running_loop().add_reader(pidfd, self.end, session.id, Ended.EXITED)
         who: JsonObject = {"agent": caller.agent, "span": caller.span.value, "anchor": caller.anchor.id}
         where: JsonObject = {"pid": caller.anchor.pid, "exe": caller.program.exe}
@@ -321,67 +275,18 @@ class SessionRegistry:
             self._post(EventName.GRANT_ENDED, session, {"grant": grant_id, "why": "exec"})
         session.caller = caller
 
-    def _set_muted(self, program: Hashable, reason: str | None) -> None:
+    def _end_narrower(self, key: ProcessKey) -> None:
+        narrower = self._by_key.get((key, False))
+        if narrower is not None:
+            self.end(narrower.id, Ended.WIDENED)
+
+    def _set_muted(self, program: Hashable, mute: Mute | None) -> None:
         for session in self._by_id.values():
-            if session.program == program and session.muted != reason:
-                session.muted = reason
-                if reason is not None:
-                    self._post(EventName.SESSION_MUTED, session, {"why": reason})
+            if session.program == program and session.mute != mute:
+                session.mute = mute
+                if mute is not None:
+                    self._post(EventName.SESSION_MUTED, session, {"why": mute.why})
                 self._changed(session.id, "muted")
 
     def _post(self, name: EventName, session: Session, fields: JsonObject) -> None:
         self.records.tell(name, session.id, {"agent": session.caller.agent, **fields})
-
-
-def _place(session: Session) -> tuple[ProcessKey, bool]:
-    anchor = session.anchor
-    return (anchor.pid, anchor.start_ticks, anchor.inode), session.span is Span.TREE
-
-
-def _view(session: Session) -> SessionView:
-    return SessionView(
-        id=session.id,
-        agent=session.caller.agent,
-        span=session.span.value,
-        anchor_pid=session.anchor.pid,
-        opened_at_ms=session.opened_at_ms,
-        calls=session.calls,
-        denied=session.denied,
-        label=session.label,
-        muted=session.muted is not None,
-    )
-
-
-def _row(session: Session) -> dict[str, JsonValue]:
-    caller = session.caller
-    return {
-        "id": session.id,
-        "agent": caller.agent,
-        "identified": caller.agent != UNIDENTIFIED,
-        "span": session.span.value,
-        "pid": session.anchor.pid,
-        "exe": caller.program.exe,
-        "cwd": caller.program.cwd,
-        "label": session.label,
-        "opened_at_ms": session.opened_at_ms,
-        "calls": session.calls,
-        "denied": session.denied,
-        "muted": session.muted is not None,
-        "grants": len(session.grants),
-    }
-
-
-def _grant_row(session: Session, grant: Grant) -> dict[str, JsonValue]:
-    return {
-        "id": grant.id,
-        "session_id": session.id,
-        "agent": session.caller.agent,
-        "rule": grant.rule,
-        "per": grant.per,
-        "scope": grant.scope,
-        "effect": grant.effect,
-        "used": grant.used,
-        "max_uses": grant.max_uses,
-        "made_at_ms": grant.made_at_ms,
-        "expires_at_ms": grant.expires_at_ms,
-    }
