@@ -42,6 +42,14 @@ _INCOMPLETE = {
     "COMPLETENESS_UNVERIFIED": "unverified",
     "IN_PROGRESS": "in progress",
 }
+_PHASES = {
+    "connecting": "connecting",
+    "connected": "connected",
+    "headers_sent": "head sent",
+    "body_sent": "handed over whole",
+    "response_started": "answer begun",
+    "response_complete": "answered",
+}
 NARROW = 13  # what may stand beside a short end in a narrow window
 _SETTLED = {True: "done", False: "not done"}
 
@@ -216,9 +224,9 @@ def trail_line(event: EventRow, paper: Paper) -> str:
             return f"answered {fields.number('status')} after {fields.number('elapsed_ms')} ms, {_sent(fields)}"
         case "deadline.expired":
             waited_s = round(fields.number("elapsed_ms") / 1000, 1)
-            return f"no answer in {waited_s:g} s ({_spaced(text('phase'))}), {_sent(fields)}"
+            return f"no answer in {waited_s:g} s ({phase_words(fields.text('phase'), paper)}), {_sent(fields)}"
         case "transport.failed":
-            return f"failed: {_spaced(text('fault'))} ({_spaced(text('phase'))}), {_sent(fields)}"
+            return f"failed: {_spaced(text('fault'))} ({phase_words(fields.text('phase'), paper)}), {_sent(fields)}"
         case "action.result":
             return _result(fields, paper)
         case "reconcile.started":
@@ -293,6 +301,11 @@ def _sent(fields: Fields) -> str:
 def _short_id(name: str | None, paper: Paper) -> str:
     text = paper.foreign(name or "not known", limit=60)
     return text if len(text) <= 21 else f"{text[:16]}{paper.dots}{text[-4:]}"
+
+
+def phase_words(phase: str, paper: Paper) -> str:
+    """How far a request got."""
+    return _PHASES.get(phase) or paper.foreign(phase.replace("_", " "), limit=24)
 
 
 def _spaced(name: str) -> str:

@@ -15,6 +15,6 @@ def is_live(screen: int, world: World) -> bool:
 
 
 def read_anew(screen: int, news: Done | StatusNews) -> bool:
-    """Whether the news are a reason to read it at once. Activity goes on by the clock, but for a deed of this window."""
+    """Whether the news are a reason to read it at once. Activity goes by the clock, but for a deed of this window."""
     name = SCREENS[screen - 1]
     return name not in TOLD_BY_STATUS and (isinstance(news, Done) or name != "Activity")

@@ -4,8 +4,9 @@ While it follows, the newest row is in focus; once the human moves, nothing move
 counted, and `f` shows it. The trail is read when the focus has rested.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from typing_extensions import override
 
@@ -13,11 +14,13 @@ from broker.client import card_words as words
 from ui.activity_words import REMOTE, Told, clock_ms, condensed, day, fields_line, told, trail_line, url_of
 from ui.answering import Key
 from ui.frame import Hint, last_rule, title
+from ui.kept import Kept
 from ui.listing import Listing
-from ui.messages import ReadTrail
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, cut_middle, fit, row, rule, wrap
+from ui.resting import Resting
 from ui.screens.listed import ListScreen
 from ui.screens.sheet import Effect, Moment, Sheet, body_height, filled
+from ui.scrolled import Scrolled
 from ui.served import EventRow
 from ui.served_log import ActivityRow
 from ui.wording import dressed, effect_role
@@ -27,7 +30,7 @@ DETAIL_ROWS, DETAIL_ROWS_TALL = 4, 10
 TALL = 30
 WIDE = 110  # from here on there are columns for target, more and ms
 WHO, WHO_WIDE, EFFECT, WHAT, END, MORE, MS = 12, 13, 7, 26, 18, 18, 5
-REST_S = 0.3
+Known: TypeAlias = Mapping[str, ActivityRow]
 
 
 def _listing() -> Listing[ActivityRow]:
@@ -47,42 +50,27 @@ class Activity(ListScreen[ActivityRow]):
     listed: Listing[ActivityRow] = field(default_factory=_listing)
     following: bool = True
     _seen_seq: int = 0
-    _opened: str | None = None
-    _scrolled: int = 0
-    _rests_on: tuple[str, int] | None = None
-    _rests_since_s: float = 0.0
-    _asked_for: tuple[str, int] | None = None
+    _opened: Scrolled = field(default_factory=Scrolled)
+    _resting: Resting = field(default_factory=Resting)
+    _held: "Kept[Sequence[ActivityRow]]" = field(default_factory=Kept)
+    _known: "Kept[dict[str, ActivityRow]]" = field(default_factory=Kept)
 
     def key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...] | None:
         del now
         items = self._items(world)
-        if self._opened is not None:
-            return self._page_key(key)
+        if self._opened.on is not None:
+            return self._opened.key(key)
         if not self.listed.filtering and key.name in {"f", "enter"}:
             item = self.listed.focused(items)
             if key.name == "f":
                 self._follow(world, on=not self.following)
             elif item is not None:
-                self._opened, self._scrolled = item.id, 0
+                self._opened.open(item.id)
             return ()
         if not self.listed.key(key, items):
             return None
         if not self.listed.filtering and key.name not in {"slash", "escape", "enter"}:
             self._follow(world, on=key.name in {"g", "home"})
-        return ()
-
-    def _page_key(self, key: Key) -> tuple[Effect, ...] | None:
-        match key.name:
-            case "escape" | "enter":
-                self._opened = None
-            case "j" | "down" | "pagedown" | "space":
-                self._scrolled += 1 if key.name in {"j", "down"} else 10
-            case "k" | "up" | "pageup" | "b":
-                self._scrolled = max(self._scrolled - (1 if key.name in {"k", "up"} else 10), 0)
-            case "g" | "home":
-                self._scrolled = 0
-            case _:
-                return None
         return ()
 
     def _follow(self, world: World, *, on: bool) -> None:
@@ -95,38 +83,34 @@ class Activity(ListScreen[ActivityRow]):
         item = self.listed.focused(self._items(world))
         if item is None or item.alone:
             return ()
-        rests_on = (item.id, item.last_seq)
-        if rests_on != self._rests_on:
-            self._rests_on, self._rests_since_s = rests_on, now.mono_s
-        if rests_on == self._asked_for or now.mono_s - self._rests_since_s < REST_S or world.lost is not None:
-            return ()
-        self._asked_for = rests_on
-        return (ReadTrail(correlation_id=item.id),)
+        return self._resting.at((item.id, item.last_seq), now.mono_s, world.trail, lost=world.lost is not None)
 
     def _items(self, world: World) -> Sequence[ActivityRow]:
         rows = world.activity or ()
         if self.following or not rows or rows[0].seq <= self._seen_seq:
             return rows
-        return [item for item in rows if item.seq <= self._seen_seq]
+        return self._held.of(lambda: [item for item in rows if item.seq <= self._seen_seq], rows, self._seen_seq)
 
     def draw(self, world: World, paper: Paper, now: Moment) -> Sheet:
         del now
         items = self._items(world)
         if self.following and items:
             self.listed.focus, self.listed.top = items[0].id, 0
-        opened = next((item for item in items if item.id == self._opened), None)
-        if self._opened is not None and opened is not None:
-            return self._page(opened, world, paper)
+        known = self._known.of(lambda: _by_id(world), world.activity)
+        item = self.listed.focused(items)
+        if item is not None and self._opened.on == item.id:
+            return self._opened.sheet(
+                f"Activity: {paper.foreign(item.id, limit=60)}", _whole(item, world, known, paper), paper
+            )
+        self._opened.close()
         detail = DETAIL_ROWS_TALL if paper.height >= TALL else DETAIL_ROWS
         room = max(body_height(paper) - detail - 1, 1)
-        known = _by_id(world)
 
         def line(item: ActivityRow) -> Row:
             return _line(item, told(item, known.get(item.of or ""), paper), paper)
 
         rows = self.rows(None if world.activity is None else items, line, paper, room, empty="Nothing was asked yet.")
-        item = self.listed.focused(items)
-        body = [_head(paper), *rows, *_detail(item, world, paper, detail)]
+        body = [_head(paper), *rows, *_detail(item, world, known, paper, detail)]
         return Sheet(
             title=title(paper, f"Activity {self.listed.filter_words(paper)}".rstrip(), self._state(world, items)),
             body=filled(body, paper),
@@ -150,27 +134,6 @@ class Activity(ListScreen[ActivityRow]):
             return f"{new} new, f follows"
         count = f"{len(self.listed.matching(items))} of {whole}"
         return f"following, {count}" if self.following else f"f follows, {count}"
-
-    def _page(self, item: ActivityRow, world: World, paper: Paper) -> Sheet:
-        """Everything that is on record of one row."""
-        lines = _whole(item, world, paper)
-        room = body_height(paper)
-        self._scrolled = min(self._scrolled, max(len(lines) - room, 0))
-        shown = lines[self._scrolled : self._scrolled + room]
-        left = len(lines) - self._scrolled - len(shown)
-        more = f"v {words.counted(left, 'more line')}" if left else ""
-        return Sheet(
-            title=title(paper, f"Activity: {paper.foreign(item.id, limit=60)}", more),
-            body=filled(shown, paper),
-            last_rule=last_rule(paper),
-            hints=(
-                Hint(key="j/k", word="line"),
-                Hint(key="PgDn", word="more"),
-                Hint(key="Esc", word="back"),
-                Hint(key="1-7", word="screens"),
-                Hint(key="q", word="quit"),
-            ),
-        )
 
 
 def _by_id(world: World) -> dict[str, ActivityRow]:
@@ -229,15 +192,15 @@ def _end(said: Told, room: int, paper: Paper) -> str:
     return both if said.short and len(both) <= room else cut_end(said.end, room, paper.dots)
 
 
-def _detail(item: ActivityRow | None, world: World, paper: Paper, height: int) -> list[Row]:
+def _detail(item: ActivityRow | None, world: World, known: Known, paper: Paper, height: int) -> list[Row]:
     if item is None:
         return [row(LINE * paper.width)]
     trail = _trail(item, world)
     name = cut_middle(paper.foreign(item.id, limit=60), 21 if paper.width < WIDE else 60, paper.dots)
     rows = [row(rule(paper.width, LINE, left=name))]
     if height == DETAIL_ROWS:
-        return [*rows, *_short_detail(item, trail, world, paper)][:height]
-    lines = [_summary(item, trail, world, paper), (), *_trail_rows(item, trail, paper)]
+        return [*rows, *_short_detail(item, trail, known, paper)][:height]
+    lines = [_summary(item, trail, known, paper), (), *_trail_rows(item, trail, paper)]
     if len(lines) > height - 1:
         left = len(lines) - height + 2
         lines = [*lines[: height - 2], row(Span(f" {words.counted(left, 'more event')}: Enter", Role.LOOK))]
@@ -248,8 +211,8 @@ def _trail(item: ActivityRow, world: World) -> tuple[EventRow, ...]:
     return world.trail.events if world.trail is not None and world.trail.correlation_id == item.id else ()
 
 
-def _summary(item: ActivityRow, trail: tuple[EventRow, ...], world: World, paper: Paper) -> Row:
-    said = told(item, _by_id(world).get(item.of or ""), paper)
+def _summary(item: ActivityRow, trail: tuple[EventRow, ...], known: Known, paper: Paper) -> Row:
+    said = told(item, known.get(item.of or ""), paper)
     named = f"{said.what}, {said.target}" if said.target else said.what
     url = url_of(trail, paper)
     first = row(" ", Span(said.sign, said.role), " ")
@@ -280,9 +243,9 @@ def _timed(at_ms: int, said: str, paper: Paper) -> Row:
     return fit(row(f" {clock_ms(at_ms)}  ", *dressed(said)), paper.width)
 
 
-def _short_detail(item: ActivityRow, trail: tuple[EventRow, ...], world: World, paper: Paper) -> list[Row]:
+def _short_detail(item: ActivityRow, trail: tuple[EventRow, ...], known: Known, paper: Paper) -> list[Row]:
     """Two or three rows: what happened last, and what it was allowed by."""
-    said = told(item, _by_id(world).get(item.of or ""), paper)
+    said = told(item, known.get(item.of or ""), paper)
     if item.alone:
         lines = wrap(f"{said.who} {said.what} {said.target}".strip(), paper.width - 4)
         return [row(" ", Span(said.sign, said.role), f" {lines[0]}"), *(row(f"   {line}") for line in lines[1:2])]
@@ -300,9 +263,9 @@ def _short_detail(item: ActivityRow, trail: tuple[EventRow, ...], world: World, 
     return [fit(first, paper.width), fit(dressed(second), paper.width), row(f"   {'   '.join(parts)}")]
 
 
-def _whole(item: ActivityRow, world: World, paper: Paper) -> list[Row]:
+def _whole(item: ActivityRow, world: World, known: Known, paper: Paper) -> list[Row]:
     trail = _trail(item, world)
-    rows = [_summary(item, trail, world, paper), row(Span(f" {day(item.at_ms)}", Role.FAINT))]
+    rows = [_summary(item, trail, known, paper), row(Span(f" {day(item.at_ms)}", Role.FAINT))]
     if item.alone or not trail:
         return [*rows, (), *_trail_rows(item, trail, paper)]
     rows += [(), *(_timed(event.at_ms, trail_line(event, paper), paper) for event in trail)]

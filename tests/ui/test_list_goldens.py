@@ -1,0 +1,84 @@
+"""The screens that are lists as they were designed, row for row. A golden is changed by hand, after looking at it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.ui.activity_rows import IN_DOUBT, TRAIL
+from tests.ui.cards import queue_of_twelve
+from tests.ui.list_rows import (
+    BACKUP,
+    CLAUDE,
+    CODEX,
+    COMMENTS,
+    DEPLOY,
+    DONE,
+    LIMITS,
+    READS,
+    UNNAMED,
+)
+from tests.ui.scenes import READY, Scene
+from ui.messages import DoubtsNews, PastNews, SessionsNews, TrailNews
+
+GOLDENS = Path(__file__).with_name("goldens")
+SIZES = {"": (80, 24), "_wide": (120, 40)}
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def golden(name: str) -> list[str]:
+    return (GOLDENS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def still(made: Scene, *keys: str) -> Scene:
+    """After keys, with the clock on the wall where it was."""
+    wall_ms = made.clock.wall_ms
+    made.press(*keys)
+    made.clock.wall_ms = wall_ms
+    return made.drawn()
+
+
+def sessions(width: int = 80, height: int = 24, *, ascii_only: bool = False) -> Scene:
+    cards = [(card, 1) for card, _ in queue_of_twelve()[:11]]
+    made = Scene(width=width, height=height, ascii_only=ascii_only).connect(*cards, status=replace(READY, in_doubt=1))
+    still(made, "3")
+    made.feed.tell(SessionsNews(sessions=(CLAUDE, CODEX, UNNAMED), grants=(READS, COMMENTS), limits=LIMITS))
+    made.feed.tell(PastNews(sessions=(DONE,)))
+    return made.drawn()
+
+
+def doubts(width: int = 80, height: int = 24, *, ascii_only: bool = False) -> Scene:
+    made = Scene(width=width, height=height, ascii_only=ascii_only).connect(status=replace(READY, in_doubt=2))
+    still(made, "4")
+    made.feed.tell(DoubtsNews(doubts=(DEPLOY, BACKUP)))
+    made.feed.tell(TrailNews(correlation_id=IN_DOUBT, events=TRAIL))
+    return made.drawn()
+
+
+SCENES = {"12_sessions": sessions, "13_in_doubt": doubts}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", SCENES)
+def test_a_list_as_it_was_drawn(name: str, size: str) -> None:
+    assert golden(f"{name}{size}") == SCENES[name](*SIZES[size]).rows()
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_without_utf_8_the_same_rows_are_drawn_in_ascii(name: str) -> None:
+    plain, rows = SCENES[name](ascii_only=True).rows(), SCENES[name]().rows()
+
+    assert "".join(plain).isascii()
+    assert [len(line) for line in rows if "…" not in line and "─" not in line] == [
+        len(line) for line, drawn in zip(plain, rows, strict=True) if "…" not in drawn and "─" not in drawn
+    ]
