@@ -52,8 +52,8 @@ class Download:
 
     def end(self, answer: "Mapping[str, JsonValue]") -> int:
         """Keep what is whole, say what there is to say on standard error; the exit code."""
-        from broker.cli.envelope_text import lines  # noqa: PLC0415 - only the end needs it
         from broker.cli.main import exit_code  # noqa: PLC0415 - likewise
+        from broker.client.envelope_lines import lines  # noqa: PLC0415 - only the end needs it
 
         is_whole = _is_whole(answer)
         if is_whole and not self._heard:

@@ -176,8 +176,8 @@ class Output:
 
     def end(self, answer: "Mapping[str, JsonValue]", *, remote_exit: bool) -> int:
         """Print what was not heard, and what there is to know of the end on standard error; the exit code."""
-        from broker.cli.envelope_text import lines, streams  # noqa: PLC0415 - only the end needs it
         from broker.cli.main import exit_code  # noqa: PLC0415 - likewise
+        from broker.client.envelope_lines import lines, streams  # noqa: PLC0415 - only the end needs it
 
         if not self._heard:  # it was recorded, or refused
             for stream, octets in streams(answer):
@@ -222,8 +222,8 @@ class LocalFile:
 
 
 def _on_stderr(answer: "Mapping[str, JsonValue]") -> int:
-    from broker.cli.envelope_text import lines  # noqa: PLC0415 - only the end needs it
     from broker.cli.main import exit_code  # noqa: PLC0415 - likewise
+    from broker.client.envelope_lines import lines  # noqa: PLC0415 - only the end needs it
 
     print("\n".join(lines(answer, terminal=True)), file=sys.stderr)
     return exit_code(answer.get("category"))

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from broker.cli.envelope_text import lines
+from broker.client.envelope_lines import lines
 from broker.contract.wire import JsonValue
 from tests.fakes.envelopes import ID, answer, envelope
 
