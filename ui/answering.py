@@ -9,14 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from broker.client.reasons_ready import READY_REASONS, REASON_LIMIT
 from ui.arming import CONFIRM_S, Arming, LoneKey, by_hand
 
-REASONS = (
-    "Wrong target: check which one is meant, then ask for it.",
-    "Too wide: ask for fewer at a time.",
-    "Not now: go on with other work and do not ask again today.",
-)
-REASON_LIMIT = 200
+REASONS = READY_REASONS
 WORD_LIMIT = 24
 READ_BACK = "read_back"
 WAYS = {"c": "collect", "l": "limit", "r": READ_BACK}

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.client import card_words as words
+from broker.client.before_words import denial
 from broker.client.card import Card
 from broker.client.control import Served
 from broker.contract.neutralise import cells
 from ui import gap_answers
 from ui.answering import REASONS, Answering, Mode
+from ui.folds import body_lines, exact_parts, sealed_parts, who_lines
 from ui.paper import (
     BAR,
     CARET,
@@ -37,21 +39,17 @@ from ui.wording import (
     WIDE,
     Line,
     Part,
-    body_lines,
     dressed,
     escapes_shown,
-    exact_parts,
     laid_out,
     parts,
-    sealed_parts,
     summary_row,
     target_row,
-    who_lines,
 )
 
 YES_ROWS = 3
 FIXED_ABOVE = 2  # summary, target
-FOLDS = {"i": "who", "o": "body", "e": "exact"}
+LEAST_BELOW = 3  # a row of the middle, the answers' rule, their keys: they stay in the smallest window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +60,7 @@ class Slot:
     role: Role = Role.LABEL
 
 
+ENTER_SENDS = Slot(text="Enter sends")
 UNSEEN = Slot(text="see the rest: PgDn", role=Role.LOOK)
 
 
@@ -97,7 +96,7 @@ class Drawn:
 def card_rows(sight: Sight, paper: Paper, width: int, height: int) -> Drawn:
     """`height` rows, each `width` cells: summary and target, the scrolled middle, the answers."""
     text_width = width - 2  # a blank before, the scroll bar behind
-    covers = _covers(sight, paper, text_width)
+    covers = _covers(sight, paper, text_width)[: max(height - FIXED_ABOVE - LEAST_BELOW, 0)]
     middle = max(height - FIXED_ABOVE - 1 - len(covers) - 1, 1)
     lines = _middle_lines(sight, paper, text_width, middle)
     most = max(len(lines) - middle, 0)
@@ -110,6 +109,7 @@ def card_rows(sight: Sight, paper: Paper, width: int, height: int) -> Drawn:
     visible = frozenset(range(scroll, scroll + len(shown))) if sight.fold is None else frozenset()
     must = frozenset(at for at, line in enumerate(lines) if line.must and sight.fold is None)
     slot = UNSEEN if sight.seen is not None and must - sight.seen - visible else sight.slot
+    slot = ENTER_SENDS if sight.answering.mode is Mode.DENYING and not sight.settled else slot
     keys, cursor = _answer_row(sight, paper, text_width)
     rows = [
         *(_padded(line, width) for line in _top(sight, paper, text_width)),
@@ -191,7 +191,7 @@ def _covers(sight: Sight, paper: Paper, width: int) -> list[Row]:
     if sight.served is None:
         lines: list[Row] = [row("nothing: this card can only be denied here")]
     elif sight.answering.mode is Mode.DENYING:
-        lines = [row(Span(str(at), Role.KEY), f"  {reason}") for at, reason in enumerate(REASONS, start=1)]
+        lines = _keyed([(str(at), reason) for at, reason in enumerate(REASONS, start=1)], paper, width)
     else:
         lines = _ways(sight.served, paper, width)
     if sight.settled:
@@ -203,10 +203,15 @@ def _ways(served: Served, paper: Paper, width: int) -> list[Row]:
     card = served.card
     once = words.yes_once(card, joined_calls=served.joined)
     ways = [("a", once), ("s", words.yes_session(card))]
-    if card.evidence.has_gap:
+    if gap_answers.has_ways(card):
         ways = gap_answers.ways(card, once, paper, width - 3)
-    if card.doubts:
-        ways.append(("d", "nothing is sent; the first attempt stays in doubt"))
+    elif card.denial_memory_s is not None and cells(once) <= width - 3 and not card.yes.session.offered:
+        ways.append(("d", denial(card)))  # there is a row left for it
+    return _keyed(ways, paper, width)
+
+
+def _keyed(ways: Sequence[tuple[str, str]], paper: Paper, width: int) -> list[Row]:
+    """A key and its sentence each, folded."""
     out: list[Row] = []
     for key, sentence in ways:
         folded = wrap_row(dressed(paper.drawable(sentence)), width - 3)
@@ -265,7 +270,7 @@ def _verb(sight: Sight) -> str:
 
 
 def _keys(sight: Sight, paper: Paper, width: int) -> Row:
-    if sight.served is not None and sight.served.card.evidence.has_gap:
+    if sight.served is not None and gap_answers.has_ways(sight.served.card):
         return gap_answers.keys(sight.served.card, width)
     ends = " Deny + end session" if paper.width >= WIDE else " Deny + end"
     after: list[Span] = [Span("  "), Span("x", Role.KEY), Span(ends)]
@@ -285,6 +290,6 @@ def _approve_words(card: Card, paper: Paper, room: int) -> str:
     if card.ssh is not None and card.ssh.is_first_contact:
         shown = f"Trust key + run (type {paper.foreign(card.typed_word)})"
         return shown if cells(shown) <= room else "Trust key + run (type it)"
-    verb = "Send again" if card.doubts else {"DELETE": "Delete", "RUN": "Run"}.get(card.summary.effect, "Approve")
+    verb = {"DELETE": "Delete", "RUN": "Run"}.get(card.summary.effect, "Approve")
     words_shown = f"{verb} (type {paper.foreign(card.typed_word)})"
     return words_shown if cells(words_shown) <= room else f"{verb} (type it)"

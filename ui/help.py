@@ -9,6 +9,7 @@ from ui.paper import BAR, Paper, Role, Row, Span, fit, head, tail
 BOX_WIDTH = 66
 LEFT_WIDTH = 34
 TOP_ROW = 3
+KEY_ROWS = 9  # of the screen's own keys, before the signs
 _CARD = (
     "d  deny, with a reason",
     "a  approve once (or as shown)",
@@ -17,6 +18,7 @@ _CARD = (
     "c l r  other ways, if shown",
     "o  whole body   i  whole who",
     "e  exact request, digests",
+    "M y  mute it   u  unlock, unmute",
 )
 _LEFT: dict[str, tuple[str, ...]] = {
     "Approvals": ("THIS CARD", *_CARD),
@@ -46,7 +48,6 @@ _LEFT: dict[str, tuple[str, ...]] = {
     "Audit": ("THIS LOG", "v  verify it whole, again", "w  write a checkpoint, then y", "", "", "", "", ""),
 }
 _SIGNS = (
-    "",
     "SIGNS",
     "+ proven, done    ! look here",
     "? not known       x failed",
@@ -74,7 +75,7 @@ _ANYWHERE = (
 def box(screen: int, paper: Paper) -> list[Row]:
     """The framed text, cut from the signs up where there is no room."""
     name = SCREENS[screen - 1]
-    left = [*_LEFT[name], *_SIGNS]
+    left = [*_LEFT[name], *([""] if len(_LEFT[name]) < KEY_ROWS else []), *_SIGNS]
     room = max(paper.height - TOP_ROW - 2 - 2, 1)
     lines = [
         f" {left[at] if at < len(left) else '':<{LEFT_WIDTH}}{_ANYWHERE[at] if at < len(_ANYWHERE) else ''}"

@@ -11,16 +11,17 @@ from functools import lru_cache
 
 from broker.client import card_words as words
 from broker.client import evidence_words, ssh_words
-from broker.client.card import Card
+from broker.client.before_words import sentences
+from broker.client.card import Card, EarlierAttempt
 from broker.client.card_ssh import Ssh
 from broker.client.control import Served
 from broker.contract.neutralise import cells, visible
 from ui.paper import Paper, Role, Row, Span, cut_middle, fit, row, wrap_row
-from ui.served import Waiting
 
 LABEL_WIDTH = 9
 WIDE = 120
 FINGERPRINT_INDENT = 4
+SHORT_ID = 20
 BODY_ROWS = 8
 BODY_ROWS_WIDE = 12
 
@@ -117,20 +118,20 @@ def parts(served: Served, paper: Paper, width: int, now_ms: int) -> list[Part]:
     """The card from under its target down, in the order of the contract."""
     card = served.card
     wide = paper.width >= WIDE
-    out = [*_cut_off(card, paper, width), *_trouble(card, now_ms), _who(served, now_ms, wide=wide)]
-    out.append(_part("Why", [words.why(card), *(_ruled(card) if wide else [])], group=2))
-    out.append(_part("Uses", [words.uses(card if wide else _unversioned(card))], group=2))
+    out = [*_cut_off(card, paper, width), *_trouble(card, now_ms, paper), *_who(served, now_ms, wide=wide)]
+    out.append(part("Why", [_why(card, wide=wide), *(_ruled(card) if wide else [])], group=2))
+    out.append(part("Uses", [words.uses(card if wide else _unversioned(card))], group=2))
     if card.ssh is not None:
         out += _left_there(card.ssh)
-    if not card.evidence.needed:
-        out.append(_part("Evidence", [evidence_words.NONE_NEEDED], group=2))
-    out.append(_body(served, rows=BODY_ROWS_WIDE if wide else BODY_ROWS, width=width - LABEL_WIDTH))
+    none_needed = [] if card.evidence.needed else [part("Evidence", [evidence_words.NONE_NEEDED], group=2)]
+    body = _body(served, rows=BODY_ROWS_WIDE if wide else BODY_ROWS, width=width - LABEL_WIDTH)
+    out += [body, *none_needed] if _in_trouble(card) and not wide else [*none_needed, body]
     if wide:
-        out += [_before(card), _part("Exact", [words.digests(card, served.digest, whole=False)], group=3)]
+        out += [*_before(card, now_ms), part("Exact", [words.digests(card, served.digest, whole=False)], group=3)]
     elif card.typed_word is not None:
         policy, request = words.short_digest(card.why.policy), words.short_digest(card.request_digest)
-        out.append(_part("Policy", [f"{policy}  request {request}"], group=3))
-    return out
+        out.append(part("Policy", [f"{policy}  request {request}"], group=3))
+    return out if wide else [*out, *_before(card, now_ms)]
 
 
 def laid_out(
@@ -169,15 +170,15 @@ def differences(old: Served, new: Served) -> frozenset[str]:
     return frozenset(changed)
 
 
-def _part(label: str, lines: Iterable[str], *, must: bool = False, group: int = 0) -> Part:
+def part(label: str, lines: Iterable[str], *, must: bool = False, group: int = 0) -> Part:
     return Part(label=label, lines=tuple(dressed(line) for line in lines), must=must, group=group)
 
 
-def _drawable(part: Part, paper: Paper) -> Part:
+def _drawable(block: Part, paper: Paper) -> Part:
     if not paper.ascii_only:
-        return part
-    lines = tuple(tuple(Span(paper.drawable(span.text), span.role) for span in line) for line in part.lines)
-    return replace(part, lines=lines)
+        return block
+    lines = tuple(tuple(Span(paper.drawable(span.text), span.role) for span in line) for line in block.lines)
+    return replace(block, lines=lines)
 
 
 def _cut_off(card: Card, paper: Paper, width: int) -> list[Part]:
@@ -187,46 +188,71 @@ def _cut_off(card: Card, paper: Paper, width: int) -> list[Part]:
         lines = tuple(foreign_row(line) for line in ssh_words.command_lines(card.ssh))
         out.append(Part(label="Command", lines=lines, must=True))
     elif words.summary_was_cut(card, width):
-        out.append(_part("What", [words.summary(card)], must=True))
+        out.append(part("What", [words.summary(card)], must=True))
     if cells(_target(card, paper)) > width - 2:
-        out.append(_part("Target", [words.target(card, whole_url=True)], must=True))
+        out.append(part("Target", [words.target(card, whole_url=True)], must=True))
     return out
 
 
-def _trouble(card: Card, now_ms: int) -> list[Part]:
+def _trouble(card: Card, now_ms: int, paper: Paper) -> list[Part]:
     out: list[Part] = _first_contact(card.ssh) if card.ssh is not None and card.ssh.is_first_contact else []
     if card.evidence.needed:
-        out.append(_part("Evidence", evidence_words.sentences(card.evidence, now_ms), must=True))
+        out.append(part("Evidence", evidence_words.sentences(card.evidence, now_ms), must=True))
     if card.evidence.has_gap:
-        out.append(_part("Targets", evidence_words.targets(card.evidence), must=True))
-    out += [_part("In doubt", words.earlier(attempt, now_ms), must=True) for attempt in card.doubts]
+        out.append(part("Targets", evidence_words.targets(card.evidence), must=True))
+    out += [part("In doubt", _attempt(attempt, now_ms, paper), must=True) for attempt in card.doubts]
     return out
+
+
+def _attempt(attempt: EarlierAttempt, now_ms: int, paper: Paper) -> list[str]:
+    """In a narrow window its id is cut in the middle; `e` has it whole."""
+    named = visible(attempt.correlation_id)
+    short = named if paper.width >= WIDE else cut_middle(named, SHORT_ID, paper.dots)
+    return [line.replace(named, short) for line in words.earlier(attempt, now_ms)]
 
 
 def _first_contact(ssh: Ssh) -> list[Part]:
     """The fingerprint stands whole in a row of its own."""
     print_row = row(ssh_words.fingerprint(ssh))
     return [
-        _part("Host key", ssh_words.host_key(ssh), must=True),
+        part("Host key", ssh_words.host_key(ssh), must=True),
         Part(label="", lines=(print_row,), must=True, indent=FINGERPRINT_INDENT),
-        _part("", ssh_words.after_fingerprint(), must=True),
+        part("", ssh_words.after_fingerprint(), must=True),
     ]
 
 
 def _left_there(ssh: Ssh) -> list[Part]:
-    parts = [] if ssh.is_first_contact else [_part("Host key", ssh_words.host_key(ssh), group=2)]
+    parts = [] if ssh.is_first_contact else [part("Host key", ssh_words.host_key(ssh), group=2)]
     leaves = ssh_words.leaves(ssh)
-    return [*parts, _part("Leaves", leaves, group=2)] if leaves else parts
+    return [*parts, part("Leaves", leaves, group=2)] if leaves else parts
 
 
-def _who(served: Served, now_ms: int, *, wide: bool) -> Part:
+def _who(served: Served, now_ms: int, *, wide: bool) -> list[Part]:
+    """With trouble above it and no grant on offer, what the session spans gives way in a narrow window."""
     card = served.card
     named = ", named by [agents]" if wide and card.who.identified else ""
-    lines = [words.who(card, now_ms) + named, *words.joined(served.joined), words.span(card)]
+    spans = wide or card.yes.session.offered or not _in_trouble(card)
+    lines = [words.who(card, now_ms) + named, *words.joined(served.joined), *([words.span(card)] if spans else [])]
     if wide:
         program, *rest = words.place(card)
         lines += [words.chain(card), program, *(["   ".join(rest)] if rest else [])]
-    return _part("Who", [*lines, *words.doubts_about_who(card), *words.says(card)], must=True, group=1)
+    naming = words.naming(card)
+    return [
+        part("Who", [*lines, *words.doubts_about_who(card), *words.says(card)], must=True, group=1),
+        *([part("", naming, group=1)] if naming else []),
+    ]
+
+
+def _in_trouble(card: Card) -> bool:
+    first_contact = card.ssh is not None and card.ssh.is_first_contact
+    return bool(card.evidence.has_gap or card.doubts or first_contact)
+
+
+def _why(card: Card, *, wide: bool) -> str:
+    """In a narrow window a gap leaves out that the rule asks each time: what it needs is the point."""
+    if wide or not card.evidence.has_gap or not card.why.reason:
+        return words.why(card)
+    return f"rule {visible(card.why.rule)}: {visible(card.why.reason)}"
 
 
 def _ruled(card: Card) -> list[str]:
@@ -240,7 +266,7 @@ def _unversioned(card: Card) -> Card:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class Named:
     """A card under its digest: equal digests are equal cards. What is costly is worked out once for each."""
 
     digest: str
@@ -248,34 +274,27 @@ class _Named:
 
 
 def _body(served: Served, *, rows: int, width: int) -> Part:
-    named = _Named(served.digest, served.card)
-    text = _body_text(named, width)
+    named = Named(served.digest, served.card)
+    text = body_text(named, width)
     left = len(text) - rows
     more = (
         [row(Span(f"{words.counted(left, 'more row')}   ", Role.LOOK), Span("o", Role.KEY), " opens")]
         if left > 0
         else []
     )
-    return Part(label="Body", lines=(_body_head(named), *text[:rows], *more), group=3)
+    return Part(label="Body", lines=(body_head(named), *text[:rows], *more), group=3)
 
 
 @lru_cache(maxsize=8)
-def _body_head(named: _Named) -> Row:
+def body_head(named: Named) -> Row:
     return dressed(words.body(named.card))
 
 
 @lru_cache(maxsize=8)
-def _body_text(named: _Named, width: int) -> tuple[Row, ...]:
+def body_text(named: Named, width: int) -> tuple[Row, ...]:
     lines = words.body_lines(named.card)
     lines = lines[:-1] if lines and not lines[-1] else lines  # the line end at the end of a text is no line
     return tuple(folded for line in lines for folded in wrap_row(foreign_row(line), width))
-
-
-@lru_cache(maxsize=4)
-def _body_laid_out(named: _Named, paper: Paper, width: int) -> tuple[Line, ...]:
-    head = Part(label="Body", lines=(_body_head(named),))
-    text = Part(label="", lines=_body_text(named, width - LABEL_WIDTH))
-    return tuple(laid_out([head, text], paper, width, gaps=False))
 
 
 def foreign_row(safe: str) -> Row:
@@ -283,49 +302,12 @@ def foreign_row(safe: str) -> Row:
     return escapes_shown([Span(safe, Role.FOREIGN)])
 
 
-def _before(card: Card) -> Part:
-    doubts = "a change in doubt, see above" if card.doubts else "nothing in doubt for this change"
-    return _part("Before", [f"{doubts}; earlier denials are not told here yet"], group=3)
+def _before(card: Card, now_ms: int) -> list[Part]:
+    """What a human said to the like earlier, and how this request differs from the last one that was approved."""
+    lines = [_difference(line) if line[:2] in {"- ", "+ "} else dressed(line) for line in sentences(card, now_ms)]
+    return [Part(label="Before", lines=tuple(lines), group=3)] if lines else []
 
 
-# What the fold-outs show, whole.
-
-
-def who_lines(served: Served, now_ms: int) -> list[Part]:
-    card = served.card
-    lines = [words.who(card, now_ms), *words.joined(served.joined), words.span(card), *words.doubts_about_who(card)]
-    return [
-        _part("Who", [*lines, *words.says(card)]),
-        _part("Chain", [words.chain(card)]),
-        _part("Process", words.place(card)),
-        _part("Session", [visible(card.who.session_id), f"opened {words.clock_time(card.who.opened_at_ms)}"]),
-    ]
-
-
-def body_lines(served: Served, paper: Paper, width: int) -> tuple[Line, ...]:
-    """The whole body, laid out once for each size."""
-    return _body_laid_out(_Named(served.digest, served.card), paper, width)
-
-
-def exact_parts(served: Served) -> list[Part]:
-    card = served.card
-    headers = [f"{visible(name)}: {visible(value)}" for name, value in card.headers]
-    return [
-        _part("Request", [visible(card.request_digest)]),
-        _part("Card", [served.digest]),
-        _part("Policy", [visible(card.why.policy), *words.where_ruled(card)]),
-        Part(label="Target", lines=(escapes_shown([Span(words.target(card, whole_url=True))]),)),
-        Part(label="Headers", lines=tuple(foreign_row(line) for line in headers) or (row("none"),)),
-        _part("Body", [words.body(card), f"sha256 {visible(card.body.sha256 or 'not known')}"]),
-        _part("Uses", [words.uses(card)]),
-        _part("Ids", [visible(card.approval_id), visible(card.correlation_id)]),
-        _part("Log", [f"{visible(card.log_id)}, vault term {card.vault_term}"]),
-    ]
-
-
-def sealed_parts(entry: Waiting, problem: str, paper: Paper) -> list[Part]:
-    """What can be said of a card that this process may not open."""
-    return [
-        _part("Who", [paper.foreign(entry.agent)]),
-        _part("Sealed", [f"! {problem}", "It can be denied without being opened."]),
-    ]
+def _difference(line: str) -> Row:
+    """`- was` or `+ is`: its sign proves nothing here."""
+    return (Span(line[0], Role.LOOK), *dressed(line[1:]))

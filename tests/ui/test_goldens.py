@@ -1,28 +1,33 @@
 """The screens as they were designed, row for row. A golden is changed by hand, after looking at it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.cards import NOW_MS, delete_sample, sample
+from tests.ui.activity_rows import ROWS, at
 from tests.ui.cards import (
     brief,
     calm_read,
+    changed_write,
     delete_accounts,
     delete_release,
     expiring,
+    first_contact,
     proven_delete,
     queue_of_twelve,
-    wide_write,
+    repeat_in_doubt,
+    unnamed_agent,
+    wide_gap,
 )
 from tests.ui.scenes import READY, Scene
-from ui.messages import Lost, SessionsNews
+from ui.messages import ActivityNews, Lost, SessionsNews
 from ui.paper import Paper, Role, Span, row, text_of
-from ui.screens.apart import Calm, empty_sheet
-from ui.served import SessionRow
+from ui.screens.calm import Calm, empty_sheet
+from ui.served import GrantRow, SessionRow
 from ui.window import Surroundings
 
 GOLDENS = Path(__file__).with_name("goldens")
@@ -134,7 +139,7 @@ def test_a_queue_of_twelve_and_a_card_still_arming() -> None:
 
 
 def test_the_vault_is_locked() -> None:
-    scene = Scene().connect(status=replace(READY, vault_state="locked"), approver=False)
+    scene = Scene().connect(status=replace(READY, vault_state="locked", vault_locked_for="idle"), approver=False)
     scene.press(*"canarypassphrase")
     scene.clock.wall_ms = NOW_MS
 
@@ -160,13 +165,100 @@ def test_the_help_over_a_card() -> None:
 def test_a_wide_window() -> None:
     scene = Scene(width=120, height=40, surroundings=Surroundings(tmux=True))
     queue = (
-        (wide_write(), 1),
+        (wide_gap(), 1),
         (expiring(sample(), 100, "ap_000000000018"), 3),
         (brief("RUN", "web-3.restart-web", 115, 5), 1),
     )
     armed(scene.connect(*queue, status=IN_DOUBT))
 
     assert golden("17_wide") == scene.rows()
+
+
+SIZES = ((80, 24), (80, 22), (120, 40))
+CARDS = {
+    "02_delete": proven_delete,
+    "03_gap": delete_accounts,
+    "04_first_contact": first_contact,
+    "05_repeat": repeat_in_doubt,
+    "changed": changed_write,
+    "unnamed": unnamed_agent,
+}
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES, ids=["80x24", "80x22", "120x40"])
+@pytest.mark.parametrize("name", CARDS)
+def test_the_main_shapes_of_a_card_at_each_size(name: str, width: int, height: int) -> None:
+    scene = armed(Scene(width=width, height=height).connect((CARDS[name](), 1), (calm_read(100), 3)))
+
+    assert golden(f"card_{name}_{width}x{height}") == scene.rows()
+
+
+def _calm(scene: Scene) -> Scene:
+    scene.connect()
+    scene.clock.wall_ms = at("14:20:00")
+    grant = GrantRow(
+        id="gr_1", session_id="se_1", agent="claude-code", rule="github-read", scope="rule", effect="READ",
+        used=42, max_uses=200, made_at_ms=at("13:54:58"), expires_at_ms=at("14:55:00"),
+    )  # fmt: skip
+    scene.feed.tell(ActivityNews(rows=ROWS, anew=True), SessionsNews(sessions=(), grants=(grant,)))
+    return scene
+
+
+def _twelve(scene: Scene) -> Scene:
+    scene.connect(*queue_of_twelve())
+    scene.feed.tell(SessionsNews(sessions=(muted_codex(),), grants=()))
+    scene.press("j").on(0.4)
+    scene.clock.wall_ms = NOW_MS
+    return scene
+
+
+def _locked(scene: Scene) -> Scene:
+    return scene.connect(status=replace(READY, vault_state="locked", vault_locked_for="idle"), approver=False)
+
+
+def _lost(scene: Scene) -> Scene:
+    scene.connect((calm_read(), 1))
+    why = "in your runtime directory, refused the connection"
+    scene.feed.tell(Lost(since_ms=NOW_MS, tries=5, next_try_at_ms=NOW_MS + 15_000, why=why))
+    scene.clock.on(12)
+    return scene
+
+
+def _denying(scene: Scene) -> Scene:
+    scene.connect((delete_accounts(), 1)).press("d", *"wait for the owner")
+    scene.clock.wall_ms = NOW_MS
+    return scene
+
+
+def _helped(scene: Scene) -> Scene:
+    return armed(scene.connect((calm_read(), 1))).press("question_mark")
+
+
+PAGES: dict[str, Callable[[Scene], Scene]] = {
+    "06_calm": _calm,
+    "07_twelve": _twelve,
+    "08_locked": _locked,
+    "09_lost": _lost,
+    "16_help": _helped,
+    "denying": _denying,
+}
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES, ids=["80x24", "80x22", "120x40"])
+@pytest.mark.parametrize("name", PAGES)
+def test_the_pages_at_each_size(name: str, width: int, height: int) -> None:
+    scene = PAGES[name](Scene(width=width, height=height))
+    if name == "16_help":
+        scene.clock.wall_ms = NOW_MS
+
+    assert golden(f"page_{name}_{width}x{height}") == scene.rows()
+
+
+@pytest.mark.parametrize(("width", "height"), [(79, 21), (40, 12)])
+def test_below_the_least_size_a_card_can_be_read_and_denied_and_says_so(width: int, height: int) -> None:
+    scene = armed(Scene(width=width, height=height).connect((delete_accounts(), 1)))
+
+    assert golden(f"small_{width}x{height}") == scene.rows()
 
 
 def test_a_terminal_without_utf_8() -> None:

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from broker.client.control import Served
 from broker.contract.neutralise import cells
 from ui.answering import READ_BACK, Answering, Approve, Barred, Key, Terms
-from ui.cardpane import FOLDS, UNSEEN, Drawn, Sight, Slot, card_rows
+from ui.cardpane import UNSEEN, Drawn, Sight, Slot, card_rows
+from ui.folds import FOLDS
 from ui.frame import last_rule, title
 from ui.hints import card_hints
 from ui.messages import Answered, Decide, Mute, News, NotDone, OpenCard, QueueNews, ReadBack, TryNow, Unlock
 from ui.paper import BAR, TEE, Paper, Role, Row, Span, marked
 from ui.passphrase import Passphrase
 from ui.queuepane import Filter, entry_at, queue_rows, queue_width
-from ui.screens.apart import calm_of, empty_sheet, locked_sheet, lost_sheet
+from ui.screens.apart import locked_sheet, lost_sheet
+from ui.screens.calm import calm_of, empty_sheet
 from ui.screens.sheet import AskFirst, Effect, Moment, Sheet, Sweep, body_height
 from ui.served import Waiting
 from ui.stamps import stamp, time_words

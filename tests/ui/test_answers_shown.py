@@ -1,0 +1,95 @@
+"""What the answers' rows say, and what each key of them does: read back, ready reasons, what a no covers."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.ui.activity_rows import ROWS, at
+from tests.ui.cards import calm_read, changed_write, delete_accounts, proven_delete, repeat_in_doubt, unnamed_agent
+from tests.ui.scenes import READY, Scene
+from ui.messages import ActivityNews, ApproverNews, Decide, ReadBack
+from ui.paper import Role
+
+
+def text(scene: Scene) -> str:
+    return " ".join(" ".join(scene.rows()).split())
+
+
+def test_r_alone_reads_back_what_may_have_happened_and_answers_nothing() -> None:
+    scene = Scene().connect((repeat_in_doubt(), 1)).on(2.0).press("r")
+    doubt = repeat_in_doubt()["doubts"][0]["correlation_id"]
+
+    assert [ReadBack(correlation_id=doubt)] == scene.on(0.5).feed.done(ReadBack)
+    assert [] == scene.feed.done(Decide)
+
+
+def test_r_before_the_arming_or_beside_another_key_reads_nothing() -> None:
+    early = Scene().connect((repeat_in_doubt(), 1)).press("r").on(1.0)
+    beside = Scene().connect((repeat_in_doubt(), 1)).on(2.0).press("r", "j", every_s=0.05).on(1.0)
+
+    assert [] == early.feed.done(ReadBack) + beside.feed.done(ReadBack)
+
+
+def test_r_means_nothing_where_nothing_is_in_doubt() -> None:
+    assert [] == Scene().connect((calm_read(), 1)).on(2.0).press("r").on(1.0).feed.done(ReadBack)
+
+
+def test_the_ready_reasons_stand_whole_while_a_no_is_written() -> None:
+    shown = text(Scene().connect((delete_accounts(), 1)).press("d"))
+
+    assert "do not ask again │ today." in shown
+    assert "Enter sends" in shown
+
+
+def test_a_no_says_for_how_long_it_stands() -> None:
+    assert "d the same change is refused for 10 min without asking" in text(Scene().connect((proven_delete(), 1)))
+
+
+def test_what_differs_from_the_last_approved_request_stands_on_the_card() -> None:
+    scene = Scene(width=120, height=40).connect((changed_write(), 1))
+    signs = [
+        line[at].role
+        for line in scene.window.picture().rows
+        for at in range(len(line) - 1)
+        if line[at].text in {"-", "+"} and line[at + 1].text.startswith((" path", " body"))
+    ]
+
+    assert '- path "/repos/acme/site/issues/7"' in text(scene)
+    assert '+ body.labels.1 "urgent"' in text(scene)
+    assert [Role.LOOK] * 3 == signs
+
+
+def test_an_agent_that_no_policy_names_is_offered_a_name() -> None:
+    assert 'my-agent = { exe = "/opt/agent/bin/agent" }' in text(Scene().connect((unnamed_agent(), 1)))
+
+
+def test_the_empty_queue_counts_the_day_from_the_log() -> None:
+    scene = Scene().connect()
+    scene.clock.wall_ms = at("14:20:00")
+    scene.feed.tell(ActivityNews(rows=ROWS, anew=True))
+
+    assert "Today 9 calls by 2 agents in 1 session" in text(scene).replace("│ ", "")
+
+
+def test_rows_that_do_not_reach_back_to_midnight_are_not_called_the_day() -> None:
+    scene = Scene().connect()
+    scene.clock.wall_ms = at("14:20:00")
+    many = tuple(replace(ROWS[0], id=f"op_{number}", seq=number) for number in range(200))
+    scene.feed.tell(ActivityNews(rows=many, anew=True))
+
+    assert "Lately 200 calls" in text(scene).replace("│ ", "")
+
+
+@pytest.mark.parametrize("height", [22, 24, 40])
+def test_an_empty_queue_without_the_key_says_how_to_unlock_it(height: int) -> None:
+    scene = Scene(height=height).connect(approver=False)
+    scene.feed.tell(ApproverNews(ready=False))
+
+    assert "u unlocks it in this window" in text(scene)
+    assert "You can leave this open." in text(scene)
+
+
+def test_a_vault_that_was_locked_says_why() -> None:
+    for reason, words in (("suspend", "the machine went to sleep"), (None, "not unlocked since the daemon started")):
+        locked = replace(READY, vault_state="locked", vault_locked_for=reason)
+        assert words in text(Scene().connect(status=locked, approver=False))
