@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -39,6 +39,7 @@ class BusConnection:
         self._sending = asyncio.Lock()
         self._answers: dict[int, asyncio.Future[Incoming]] = {}
         self._owners: dict[str, str] = {}
+        self._changes: Counter[str] = Counter()  # of owners
         self._hearing: dict[str, tuple[str, Heard]] = {}  # interface: whose it is, and who wants to hear
         self._moved: dict[str, list[Callable[[], None]]] = defaultdict(list)
 
@@ -122,15 +123,21 @@ class BusConnection:
 
     async def look_up(self, service: str) -> str | None:
         """Ask the bus who owns a name that is followed."""
+        before, owner = self._changes[service], ""
         try:
-            answer = await self.ask_bus("GetNameOwner", "s", service)
+            owner = _text(await self.ask_bus("GetNameOwner", "s", service))
         except DesktopError as error:
             if error.trouble is not Trouble.REFUSED:
                 raise
-            self._owners.pop(service, None)
-        else:
-            self._owners[service] = _text(answer)
+        if before == self._changes[service]:  # else what the bus said of it meanwhile is newer
+            self._owned(service, owner)
         return self.owner(service)
+
+    def _owned(self, service: str, owner: str) -> None:
+        if owner:
+            self._owners[service] = owner
+        else:
+            self._owners.pop(service, None)
 
     def owner(self, service: str) -> str | None:
         return self._owners.get(service)
@@ -210,10 +217,8 @@ class BusConnection:
         name, _, now = message.body
         if name not in self._moved:
             return
-        if now:
-            self._owners[name] = now
-        else:
-            self._owners.pop(name, None)
+        self._changes[name] += 1
+        self._owned(name, now)
         for moved in self._moved[name]:
             moved()
 

@@ -77,8 +77,10 @@ class Notices:
         self._able: tuple[str, bool] | None = None  # an owner, and whether it offers actions
         self._dismissed: frozenset[str] = frozenset()
         self._answered = False  # by a click; the service closes the notice by itself then
+        self._denying: set[str] = set()  # clicked away, and not settled yet
         self._retry_s = RETRY_S
         self._not_before_s = 0.0
+        self._is_new = False  # the service, or that there is none
         self._unopened = ""  # the card that no screen was there for
 
     def changed(self) -> None:
@@ -99,6 +101,9 @@ class Notices:
                 await self._deny(card_id)
             except Exception as cause:  # noqa: BLE001 - settled meanwhile, or the log is dead: both are told elsewhere
                 LOG.info("a denial at the desktop came to nothing", extra={"kind": type(cause).__name__})
+            finally:
+                self._denying.discard(card_id)
+                self._wake.set()
 
     def _open(self, card_id: str) -> None:
         if not self._bring_up(card_id):
@@ -109,15 +114,16 @@ class Notices:
     async def attend(self, bus: BusConnection) -> None:
         """Until cancelled. Raises DesktopError where the bus is of no use."""
         self._shown, self._owed, self._able = None, None, None
-        self._retry_s, self._not_before_s = RETRY_S, 0.0
         try:
             await bus.follow(SERVICE, self._moved)
             await bus.hear(SERVICE, SERVICE, self._heard)
-            await self._look(bus)
-            self._wake.set()
+            self._moved()
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                if self._is_new:
+                    self._is_new = False
+                    await self._look(bus)
                 await self._keep_up(bus)
                 await asyncio.sleep(GAP_S)
         finally:
@@ -142,7 +148,7 @@ class Notices:
             return
         if self._shown is not None and self._shown.owner != bus.owner(SERVICE):
             self._shown = None  # it went with its service
-        cards = self._waiting()
+        cards = [card for card in self._waiting() if card.id not in self._denying]
         self._dismissed &= frozenset(card.id for card in cards)
         wanted = None if all(card.id in self._dismissed for card in cards) else self._wanted(cards)
         if asyncio.get_running_loop().time() < self._not_before_s:
@@ -232,6 +238,7 @@ class Notices:
     def _moved(self) -> None:
         """The service's name has another owner, or none."""
         self._retry_s, self._not_before_s = RETRY_S, 0.0
+        self._is_new = True
         self._wake.set()
 
     def _heard(self, message: Incoming) -> None:
@@ -251,6 +258,8 @@ class Notices:
         if not any(card.id == card_id for card in self._waiting()) or self._clicks.full():
             return
         self._answered = answer == "deny"
+        if self._answered:
+            self._denying.add(card_id)
         self._clicks.put_nowait((answer, card_id))
 
     def _closed(self, shown: _Shown, notice_id: int, why: int) -> None:
