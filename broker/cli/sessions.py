@@ -4,11 +4,13 @@ import time
 from argparse import Namespace
 
 from broker.cli.arguments import Verbs
-from broker.cli.output import number, show, table, text
+from broker.cli.output import number, part, show, table, text
 from broker.cli.reach import desk, places, running
 from broker.client.card_words import duration
 from broker.client.hardening import harden
+from broker.contract.exits import FAULTS_FOUND
 from broker.contract.neutralise import visible
+from broker.contract.wire import JsonObject
 
 
 def run(noun: str, arguments: list[str]) -> int:
@@ -31,7 +33,11 @@ def _session_verbs() -> Verbs:
     verbs = Verbs("sessions", "Live sessions: one agent process, or one process tree each.")
     verbs.add("list", "who is there")
     ended = verbs.add("revoke", "end a session and its grants")
-    ended.add_argument("--kill", action="store_true", help="and stop its processes")
+    ended.add_argument(
+        "--kill",
+        action="store_true",
+        help="and kill its processes at once (SIGKILL), orphans too where its tree has a cgroup; says what may be left",
+    )
     muted = verbs.add("mute", "its requests no longer reach a human")
     heard = verbs.add("unmute", "hear it again")
     for verb in (ended, muted, heard):
@@ -61,11 +67,12 @@ def _sessions(options: Namespace) -> int:
             item.get("denied"),
             item.get("grants"),
             "MUTED" if item.get("muted") else "",
+            f"container {item.get('container')}" if item.get("container") else item.get("cwd"),
             item.get("label"),
         )
         for item in found
     ]
-    headings = ("Id", "Who", "Pid", "Span", "Age", "Calls", "Denied", "Grants", "Muted", "Label says")
+    headings = ("Id", "Who", "Pid", "Span", "Age", "Calls", "Denied", "Grants", "Muted", "Where", "Label says")
     show({"sessions": found}, table(headings, rows) if rows else ["no session"], as_json=options.json)
     return 0
 
@@ -76,8 +83,22 @@ def _end_or_mute(options: Namespace, verb: str) -> int:
             answer, did = control.mute(options.id), "muted"
         else:
             answer, did = control.revoke_session(options.id, kill=options.kill), "ended"
-    show(answer, [f"{did} {visible(options.id)}"], as_json=options.json)
-    return 0
+    show(answer, [f"{did} {visible(options.id)}", *_killed(part(answer, "kill"))], as_json=options.json)
+    return FAULTS_FOUND if verb == "revoke" and options.kill and answer.get("killed") is not True else 0
+
+
+def _killed(told: JsonObject) -> list[str]:
+    """What of its processes was ended, how, and what may be left."""
+    if not told:
+        return []
+    ended, left = number(told, "processes"), number(told, "left")
+    by = {"cgroup": " with the tree's own cgroup", "tree": " by its process tree", "process": " alone"}
+    lines = [
+        f"killed {ended} process{'' if ended == 1 else 'es'}{by.get(text(told, 'way'), ': nothing could be sent')}"
+    ]
+    if left:
+        lines.append(f"! {left} still run: another user's, or not gone in time")
+    return [*lines, text(told, "escape")]
 
 
 def _unmute(options: Namespace) -> int:

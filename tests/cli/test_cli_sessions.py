@@ -12,6 +12,7 @@ SESSION: dict[str, JsonValue] = {
     "pid": 4711,
     "exe": None,
     "cwd": None,
+    "container": "build\u202e-box",
     "label": "x\u202e",
     "opened_at_ms": NOW_MS,
     "calls": 3,
@@ -43,7 +44,7 @@ def test_sessions_are_listed_with_what_is_doubtful_marked(cli: CommandLine) -> N
     row = out.splitlines()[1].split()
     assert 0 == code
     assert ["se_1", "!", "unidentified", "4711", "tree"] == row[:5]
-    assert ["3", "1", "2", "MUTED", "x\\u{202e}"] == row[-5:]
+    assert ["3", "1", "2", "MUTED", "container", "build\\u{202e}-box", "x\\u{202e}"] == row[-7:]
     assert {"sessions": [SESSION]} == parse_object(machine.encode())
 
 
@@ -74,11 +75,47 @@ def test_an_empty_list_says_so(cli: CommandLine, noun: str) -> None:
 )
 def test_taking_away_needs_no_passphrase(cli: CommandLine, line: str, asked: str) -> None:
     with cli.control_daemon() as daemon:
-        daemon.replies[asked.partition("?")[0]] = (200, {})
+        daemon.replies[asked.partition("?")[0]] = (200, {"killed": True})
         code, _, _ = cli.run(*line.split())
 
         assert [asked] == [f"{request.method} {request.target}" for request in daemon.asked]
     assert 0 == code
+
+
+@pytest.mark.parametrize(
+    ("kill", "killed", "code", "said"),
+    [
+        (
+            {"way": "cgroup", "processes": 3, "left": 0, "escape": "Only\u202e these."},
+            True,
+            0,
+            ["killed 3 processes with the tree's own cgroup", "Only\\u{202e} these."],
+        ),
+        (
+            {"way": "tree", "processes": 1, "left": 2, "escape": "E."},
+            False,
+            1,
+            ["killed 1 process by its process tree", "! 2 still run: another user's, or not gone in time", "E."],
+        ),
+        (
+            {"way": "none", "processes": 0, "left": 1, "escape": "E."},
+            False,
+            1,
+            ["killed 0 processes: nothing could be sent", "! 1 still run: another user's, or not gone in time", "E."],
+        ),
+    ],
+)
+def test_a_kill_says_what_was_reached_and_what_may_be_left(
+    cli: CommandLine, kill: dict[str, JsonValue], code: int, said: list[str], *, killed: bool
+) -> None:
+    answer: dict[str, JsonValue] = {"id": "se_1", "ended": True, "killed": killed, "kill": kill}
+    with cli.control_daemon() as daemon:
+        daemon.replies["DELETE /v1/sessions/se_1"] = (200, answer)
+        ended, out, _ = cli.run("sessions", "revoke", "se_1", "--kill")
+        machine = cli.run("sessions", "revoke", "se_1", "--kill", "--json")
+
+    assert (code, ["ended se_1", *said]) == (ended, out.splitlines())
+    assert (code, answer) == (machine[0], {**parse_object(machine[1].encode())} | {"kill": kill})
 
 
 def test_hearing_again_is_signed(cli: CommandLine) -> None:
