@@ -20,11 +20,13 @@ from broker.contract.kdf import STANDARD_FLOOR, KdfError, KdfFloor, KdfParams
 from broker.contract.wire import JsonValue
 from ui import feed_lists, served, served_policy
 from ui.answering import Approve, Deny
+from ui.brought_up import named
 from ui.feed_log import LogFeed
 from ui.list_messages import CheckCredential, ForgetHostKey
 from ui.messages import (
     Answered,
     ApproverNews,
+    BroughtUp,
     CardFault,
     CardNews,
     Connected,
@@ -140,6 +142,9 @@ class ControlFeed:
             if self._stopping.is_set():
                 return
             if event is None:
+                continue
+            if event.name == "focus":
+                self._tell(BroughtUp(approval_id=named(event.data)))
                 continue
             if event.name in {"approval", "reset"}:
                 self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
@@ -267,7 +272,9 @@ class ControlFeed:
                 client.settle(correlation_id, outcome, reason, self._held_key())
                 return "settled by your word"
             case WriteCheckpoint():
-                return self._log.checkpoint(client)
+                said = self._log.checkpoint(client)
+                self._lists.checkpoints(client)
+                return said
             case ReadBack(correlation_id=correlation_id):
                 return _read_back_words(client.reconcile(correlation_id))
 

@@ -159,6 +159,13 @@ class QueueNews:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtUp:
+    """The human asked for this card, by a click at the desktop."""
+
+    approval_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardNews:
     served: Served
 
@@ -264,7 +271,7 @@ News: TypeAlias = (
     Connected | Lost | StatusNews | QueueNews | CardNews | CardFault | Answered | NotDone | Done | ApproverNews
     | SessionsNews | CredentialsNews | PolicyNews | DoubtsNews | ActivityNews
     | PastNews | TrailNews | VerdictNews | CheckpointNews | LogFactsNews
-    | HostKeysNews | CheckedNews | CheckpointsNews
+    | BroughtUp | HostKeysNews | CheckedNews | CheckpointsNews
 )  # fmt: skip
 
 

@@ -11,12 +11,14 @@ from typing import Protocol
 from broker.client.card_words import clock_time, countdown
 from ui.answering import Key
 from ui.arming import CONFIRM_S, LoneKey
+from ui.brought_up import bring_up
 from ui.frame import SCREENS, Hint, Lamp, asking, footer, header, screens
 from ui.freshness import is_live, read_anew
 from ui.help import box, footer_words, laid_over
 from ui.messages import (
     Answered,
     ApproverNews,
+    BroughtUp,
     CardFault,
     CardNews,
     Connected,
@@ -34,12 +36,13 @@ from ui.messages import (
 from ui.paper import Paper, Role, Row, Span, fit, row
 from ui.screens.activity import Activity
 from ui.screens.approvals import Approvals
-from ui.screens.audit import AuditScreen, audit_word
+from ui.screens.audit import AuditScreen
 from ui.screens.doubts import Doubts
 from ui.screens.policy import PolicyScreen
 from ui.screens.sessions import Sessions
 from ui.screens.sheet import AskFirst, Effect, Goto, Moment, Say, Screen, Sweep
 from ui.screens.vault import VaultScreen
+from ui.verdict_words import audit_word
 from ui.world import World, fold
 
 BELL_EVERY_S = 10.0
@@ -150,7 +153,10 @@ class Window:
             self._said = ""  # what was asked for has its answer, which is to be seen
         if isinstance(news, (Done, StatusNews)) and read_anew(self.current, news):
             self._read()
-        self._ring(before, now)
+        if isinstance(news, BroughtUp):
+            busy, idle_s = self._help or self._asked is not None, now.mono_s - self._key_s
+            self._do(bring_up(news.approval_id, self.approvals, self.world, idle_s=idle_s, busy=busy))
+        self._ring(set() if isinstance(news, BroughtUp) else before, now)
 
     def _ring(self, before: set[str], now: Moment) -> None:
         """One bell for a new card, if the queue was empty or nobody was at the keys, and never often."""

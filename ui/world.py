@@ -9,6 +9,7 @@ from ui.messages import (
     ActivityNews,
     Answered,
     ApproverNews,
+    BroughtUp,
     CardFault,
     CardNews,
     CheckpointNews,
@@ -116,6 +117,8 @@ def fold(world: World, news: News, now_ms: int) -> World:
             return replace(world, host_keys=keys)
         case CheckedNews():
             return replace(world, checks=(news, *(one for one in world.checks if one.name != news.name)))
+        case BroughtUp():
+            return world  # it is the window's to show it
         case CheckpointsNews():
             return replace(world, log_checkpoints=news)
         case CredentialsNews(credentials=credentials):

@@ -368,6 +368,10 @@ class Approvals:
         wanted = self.filter.next_pending(world.waiting, self.focus, by)
         return () if wanted is None else self._move_to(wanted)
 
+    def go_to(self, approval_id: str) -> tuple[Effect, ...]:
+        """Leave the card in focus for another one."""
+        return () if approval_id == self.focus else self._move_to(approval_id)
+
     def clicked(self, column: int, line: int, world: World) -> tuple[Effect, ...]:
         """The mouse moves the focus and never answers."""
         if self._drawn is None or column >= queue_width(self._paper):
