@@ -7,6 +7,7 @@ from tests.ui.activity_rows import IN_DOUBT
 from ui.served import CredentialRow, DoubtRow, GrantRow, InFlight, Link, SessionLimits, SessionRow
 from ui.served_lists import HostKeyRow, LogCheckpoint
 from ui.served_log import ActivityRow, PastSession
+from ui.served_policy import PolicyFacts, RuleRow
 
 MIN_MS = 60_000
 DAY_MS = 86_400_000
@@ -165,6 +166,24 @@ WEB_3 = HostKeyRow(
 )
 
 
+IN_USE = PolicyFacts(
+    digest="sha256:3f9c21ab" + "0" * 56,
+    counter=17,
+    files=("github.toml", "deploy.toml"),
+    rules=4,
+    services=(("github", "https://api.github.com", "github", True), ("deploy", "https://d", "deploy-prod", True)),
+    rule_list=tuple(
+        RuleRow(id=name, approval=asks, about=about, reason="", place="github.toml:31", active=True)
+        for name, asks, about in (
+            ("github-read", "session", "any agent · github · read"),
+            ("release-delete", "per_call", "any agent · github · delete"),
+            ("pulls-comment", "session", "claude-* · github · write"),
+            ("deploy-write", "per_call", "any agent · deploy · write"),
+        )
+    ),
+)
+
+
 def used(seq: int, credential: str, at: str, effect: str, category: str) -> ActivityRow:
     return ActivityRow(
         id=f"op_{seq}",
@@ -184,7 +203,7 @@ USES = (
     used(8, "deploy-prod", "14:02:07", "WRITE", "outcome_unknown"),
     used(7, "cloud-ops", "13:59:52", "READ", "partial"),
     used(6, "deploy-web", "13:57:44", "RUN", "success"),
-    used(1, "old-ci", "02:01:00", "READ", "authentication_failed"),
+    replace(used(1, "old-ci", "02:01:00", "READ", "authentication_failed"), at_ms=at_time("09:00:00") - 36 * DAY_MS),
 )
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from tests.fakes.cards import NOW_MS
 from tests.ui.scenes import READY, Scene
+from ui.list_messages import CheckpointsNews
 from ui.messages import CheckpointNews, LogFactsNews, VerdictNews, Verify, WriteCheckpoint
+from ui.served_lists import LogCheckpoint
 from ui.served_log import Checkpoint, LogFacts, SaidVerdict
 
 NOTE = "doorward/5c1d\n4096\nq3Jx8mZ1canaryRootOfTheTree=\n\n- doorward/5c1d/e c2lnbmF0dXJl\n- doorward/5c1d/r c2ln\n"
@@ -77,11 +79,15 @@ def test_w_writes_a_checkpoint_after_a_yes_and_shows_its_note() -> None:
     assert [WriteCheckpoint()] == scene.feed.done(WriteCheckpoint)
 
     made = Checkpoint(at_ms=NOW_MS, note=NOTE, size=4096, countersigned=True)
-    scene.feed.tell(CheckpointNews(checkpoint=made))
+    kept = LogCheckpoint(seq=4096, at_ms=NOW_MS, note=NOTE, size=4096, epoch=31, countersigned=True)
+    scene.feed.tell(CheckpointNews(checkpoint=made), CheckpointsNews(checkpoints=(kept,), whole=True))
     shown = text(scene)
-    assert "epoch key and root key" in shown
+    assert "epoch 31, root" in shown
+    assert "+ outside: if you kept it" in shown
+    shown = text(scene.press("enter"))
     assert all(line in shown for line in NOTE.split("\n"))
     assert "doorward audit checkpoint --to FILE" in shown
+    assert "Checkpoint  Time" in text(scene.press("escape"))
 
 
 def test_w_without_the_key_is_told() -> None:

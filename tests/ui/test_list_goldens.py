@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.cards import NOW_MS
 from tests.ui.activity_rows import IN_DOUBT, TRAIL
 from tests.ui.cards import queue_of_twelve
 from tests.ui.list_rows import (
@@ -14,14 +15,34 @@ from tests.ui.list_rows import (
     CLAUDE,
     CODEX,
     COMMENTS,
+    CREDENTIALS,
+    DAY_MS,
     DEPLOY,
     DONE,
+    IN_USE,
     LIMITS,
+    MIN_MS,
     READS,
     UNNAMED,
+    USES,
+    WEB_3,
+    at_time,
+    checkpoint,
 )
 from tests.ui.scenes import READY, Scene
-from ui.messages import DoubtsNews, PastNews, SessionsNews, TrailNews
+from ui.list_messages import CheckpointsNews, HostKeysNews
+from ui.messages import (
+    ActivityNews,
+    CredentialsNews,
+    DoubtsNews,
+    LogFactsNews,
+    PastNews,
+    PolicyNews,
+    SessionsNews,
+    TrailNews,
+    VerdictNews,
+)
+from ui.served_log import LogFacts, SaidVerdict
 
 GOLDENS = Path(__file__).with_name("goldens")
 SIZES = {"": (80, 24), "_wide": (120, 40)}
@@ -65,7 +86,47 @@ def doubts(width: int = 80, height: int = 24, *, ascii_only: bool = False) -> Sc
     return made.drawn()
 
 
-SCENES = {"12_sessions": sessions, "13_in_doubt": doubts}
+def vault(width: int = 80, height: int = 24, *, ascii_only: bool = False) -> Scene:
+    status = replace(READY, vault_ready_since_ms=at_time("12:01:20"), vault_idle_lock_in_ms=462 * MIN_MS)
+    made = Scene(width=width, height=height, ascii_only=ascii_only).connect(status=status)
+    still(made, "5")
+    made.feed.tell(SessionsNews(sessions=(CLAUDE, replace(CODEX, muted=False), UNNAMED), grants=(READS, COMMENTS)))
+    made.feed.tell(CredentialsNews(credentials=CREDENTIALS), HostKeysNews(keys=(WEB_3,)))
+    made.feed.tell(PolicyNews(facts=IN_USE), ActivityNews(rows=USES, anew=True))
+    return made.drawn()
+
+
+def audit(width: int = 80, height: int = 24, *, ascii_only: bool = False) -> Scene:
+    status = replace(
+        READY,
+        audit_seq=4210,
+        audit_behind_ms=4,
+        audit_head="9c1f04ab77e0d213" + "0" * 48,
+        audit_head_at_ms=NOW_MS,
+        audit_segment=2,
+        audit_anchors=(("file", 4210), ("keyring", 4095), ("vault", 4179)),
+    )
+    made = Scene(width=width, height=height, ascii_only=ascii_only).connect(status=status)
+    still(made, "7")
+    said = SaidVerdict(
+        verdict="OK",
+        rung="file",
+        note="",
+        records=4211,
+        segment="00000002.seg",
+        offset=1,
+        seq=4210,
+        proven_to=4210,
+        at_ms=at_time("12:01:00"),
+        took_s=0.1,
+    )
+    notes = (checkpoint(4096, 4096, 31, at_time("12:58:00")), checkpoint(2207, 2207, 24, at_time("18:02:00") - DAY_MS))
+    made.feed.tell(VerdictNews(verdict=said), CheckpointsNews(checkpoints=notes, whole=True))
+    made.feed.tell(LogFactsNews(facts=LogFacts(size_bytes=1_600_000, free_bytes=41_000_000_000)))
+    return made.drawn()
+
+
+SCENES = {"12_sessions": sessions, "13_in_doubt": doubts, "14_vault": vault, "15_audit": audit}
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -203,7 +203,7 @@ def test_no_credential_value_has_a_place_on_the_vault_screen() -> None:
     scene.feed.tell(CredentialsNews(credentials=(row,)))
     rows = scene.drawn().rows()
 
-    assert rows[4].startswith("▌github         bearer     https://api.github.com +1")
+    assert rows[4].startswith("▌github        bearer     https://api.github.com +1    ? unknown  not seen")
     assert any("never shown, here or anywhere" in line for line in rows)
 
 

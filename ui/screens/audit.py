@@ -1,47 +1,50 @@
 """The Audit screen: how far the log reaches, what its last verification said, and where its head is kept.
 
 Two verdicts are told apart: the daemon's own at its start and at unlock, and that of a verifier which was started from
-this window as a program of its own. OK stands there only with what it was held against.
+this window as a program of its own. OK stands there only with what it was held against. Whether a copy of the head is
+kept outside this machine is for the human to know: it is asked for as long as this window has made none.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from broker.client.card_words import clock_time
 from ui.answering import Key
+from ui.dates import day_and_minute
 from ui.frame import Hint, last_rule, title
 from ui.listing import Listing
 from ui.messages import Verify, WriteCheckpoint
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule, wrap
 from ui.screens.listed import ListScreen
 from ui.screens.sheet import AskFirst, Effect, Moment, Say, Sheet, body_height, filled
+from ui.scrolled import Scrolled
 from ui.served import Status
-from ui.served_log import Checkpoint, SaidVerdict
+from ui.served_lists import LogCheckpoint
+from ui.verdict_words import TROUBLE, verdict_rows
 from ui.world import World
 
-_WELL = frozenset({"OK", "OK_UNANCHORED"})
-_RUNGS = {
-    "none": "nothing",
-    "outside": "a copy outside",
-    "vault": "the vault",
-    "keyring": "the keyring",
-    "file": "the anchor file",
-}
-_TROUBLE = {"unwritable": "CAN'T BE WRITTEN", "disk_low": "DISK NEARLY FULL"}
-DETAIL_ROWS, DETAIL_ROWS_TALL = 7, 12
+DETAIL_ROWS = 6
 TALL = 30
 LEAST_FREE_MIB = 256
+LABEL = 12
+HASH_SHOWN = 16
+_RUNGS = ("file", "keyring", "vault")
 
 
-def _listing() -> Listing[Checkpoint]:
-    return Listing(same=lambda item: str(item.at_ms), searched=lambda item: item.note)
+def _listing() -> Listing[LogCheckpoint]:
+    return Listing(same=lambda item: str(item.seq), searched=lambda item: item.note)
 
 
 @dataclass(slots=True, kw_only=True)
-class AuditScreen(ListScreen[Checkpoint]):
-    listed: Listing[Checkpoint] = field(default_factory=_listing)
+class AuditScreen(ListScreen[LogCheckpoint]):
+    listed: Listing[LogCheckpoint] = field(default_factory=_listing)
+    _opened: Scrolled = field(default_factory=Scrolled)
 
     def key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...] | None:
         del now
+        items = _items(world)
+        if self._opened.on is not None:
+            return self._opened.key(key)
         match key.name:
             case "v":
                 return () if world.verifying else (Verify(),)
@@ -51,61 +54,66 @@ class AuditScreen(ListScreen[Checkpoint]):
                 return (Say(words="its note gets your root key's line: unlock the approver key first (1, then u)"),)
             case "slash":
                 return None
+            case "enter":
+                item = self.listed.focused(items)
+                if item is not None:
+                    self._opened.open(str(item.seq))
+                return ()
             case _:
-                return () if self.listed.key(key, world.checkpoints) else None
+                return () if self.listed.key(key, items) else None
 
     def draw(self, world: World, paper: Paper, now: Moment) -> Sheet:
         del now
+        items = _items(world)
+        item = self.listed.focused(items)
+        if item is not None and self._opened.on == str(item.seq):
+            return self._opened.sheet(f"Checkpoint of {item.size or 0:,} records", _whole(item, paper), paper)
+        self._opened.close()
         top = [*_facts(world, paper), *_warnings(world.status, paper), ()]
-        heading = f" {'Checkpoint':<13}{'Time':<14}{'Records':>9}  {'Signed by':<24}Kept where"
-        detail = _detail(self.listed.focused(world.checkpoints), paper)
+        heading = f" {'Checkpoint':<{LABEL}}{'Time':<13}{'Records':>7}   {'Signed by':<16}Kept where"
+        detail = _detail(item, paper)
         room = max(body_height(paper) - len(top) - 1 - len(detail), 1)
-        items = world.checkpoints
-        none = "None was written from this window yet: w writes one."
-        rows = self.rows(items, lambda item: _line(item, items, paper), paper, room, empty=none)
+        whole = world.log_checkpoints is not None and world.log_checkpoints.whole
+        numbers = {one.seq: len(items) - at for at, one in enumerate(items)} if whole else {}
+
+        def line(one: LogCheckpoint) -> Row:
+            return _line(one, numbers.get(one.seq), world.status, paper)
+
+        none = "None stands in the log yet: w writes one."
+        shown = None if world.log_checkpoints is None else items
+        rows = self.rows(shown, line, paper, room, empty=none)
         return Sheet(
             title=title(paper, "Audit", _writing(world.status)),
             body=filled([*top, row(Span(heading, Role.FAINT)), *rows, *detail], paper),
             last_rule=last_rule(paper),
             hints=(
+                Hint(key="j/k", word="row"),
+                Hint(key="Enter", word="opens"),
                 Hint(key="v", word="verify"),
                 Hint(key="w", word=f"checkpoint{paper.dots}"),
-                Hint(key="j/k", word="row"),
                 Hint(key="1-7", word="screens"),
                 Hint(key="q", word="quit"),
             ),
         )
 
 
+def _items(world: World) -> Sequence[LogCheckpoint]:
+    return () if world.log_checkpoints is None else world.log_checkpoints.checkpoints
+
+
 def _writing(status: Status) -> str:
-    return "writing" if status.audit_trouble is None else _TROUBLE.get(status.audit_trouble, "OUT OF ORDER").lower()
+    if status.audit_trouble is not None:
+        return TROUBLE.get(status.audit_trouble, "OUT OF ORDER").lower()
+    return "writing" if status.audit_behind_ms is None else f"writing, {status.audit_behind_ms} ms behind"
 
 
 def _facts(world: World, paper: Paper) -> list[Row]:
     status = world.status
-    outside = any(one.countersigned for one in world.checkpoints)
-    rows = [
-        _labelled("Head", row(f"{status.audit_seq + 1:,} records   log {paper.foreign(status.log_id, limit=40)}")),
-        *_verdict_rows(world, paper),
-        _labelled(
-            "Anchored",
-            row(Span("+", Role.GOOD), " file, another directory")
-            if status.audit_anchored
-            else row(Span("! NOT ANCHORED", Role.LOOK)),
-        ),
-    ]
-    if not outside:
-        rows.append(
-            _labelled(
-                "",
-                row(
-                    Span("!", Role.LOOK),
-                    " No copy of the head outside is known here. ",
-                    Span("w", Role.KEY),
-                    " makes one.",
-                ),
-            )
-        )
+    rows = [_labelled("Head", _head(status, paper)), *(_labelled(*line) for line in verdict_rows(world, paper))]
+    rows.append(_labelled("Anchored", _anchors(status, made=bool(world.checkpoints))))
+    if not world.checkpoints:
+        no_copy = row(Span("!", Role.LOOK), " No copy of the head outside this machine is known. ")
+        rows.append(_labelled("", (*no_copy, Span("w", Role.KEY), Span(" makes one."))))
     facts = world.log_facts
     if facts is not None:
         size, free = _amount(facts.size_bytes), _amount(facts.free_bytes)
@@ -113,40 +121,31 @@ def _facts(world: World, paper: Paper) -> list[Row]:
     return rows
 
 
-def _verdict_rows(world: World, paper: Paper) -> list[Row]:
-    """The verifier's own word where there is one, else the daemon's."""
-    said, again = world.verdict, (Span("   "), Span("v", Role.KEY), Span(" checks again"))
-    if world.verifying:
-        return [_labelled("Verdict", row("a verifier of its own is at work"))]
-    if said is None or said.at_ms < world.status.audit_verified_at_ms:
-        first = _verdict(paper, world.status)
-        if not world.status.audit_known:
-            return [_labelled("Verdict", (*first, *again))]
-        held = f"  held against: {paper.foreign(world.status.audit_rung or 'none', limit=24)}"
-        return [_labelled("Verdict", first), _labelled("", (Span(held), *again))]
-    if not said.verdict:
-        return [_labelled("Verdict", (Span("! the verifier could not be run", Role.LOOK), *again))]
-    return _said_rows(said, paper, again)
+def _head(status: Status, paper: Paper) -> Row:
+    digest = paper.foreign(status.audit_head, limit=80)[:HASH_SHOWN]
+    if not digest:
+        return row(f"{status.audit_seq + 1:,} records   log {paper.foreign(status.log_id, limit=40)}")
+    fours = " ".join(digest[at : at + 4] for at in range(0, len(digest), 4))
+    segment = "" if status.audit_segment is None else f"   segment {status.audit_segment:08}"
+    at = "" if status.audit_head_at_ms is None else f"   {clock_time(status.audit_head_at_ms)}"
+    return row(f"{status.audit_seq + 1:,} records{segment}   {fours}{at}")
 
 
-def _said_rows(said: SaidVerdict, paper: Paper, again: Row) -> list[Row]:
-    held = _RUNGS.get(said.rung, paper.foreign(said.rung, limit=24))
-    at = f"checked {clock_time(said.at_ms)[:5]} in {said.took_s:.1f} s"
-    name = paper.foreign(said.verdict, limit=24)
-    if said.verdict in _WELL:
-        sign = Span("+ ", Role.GOOD) if said.verdict == "OK" else Span("! ", Role.LOOK)
-        return [
-            _labelled("Verdict", (sign, Span(f"{name}, whole log, {at}"), *again)),
-            _labelled("", row(f"  held against {held}; {said.records:,} records")),
-        ]
-    where = f"{paper.foreign(said.segment or 'the log', limit=40)} offset {said.offset} record {said.seq}"
-    proven = "nothing" if said.proven_to is None else f"all up to record {said.proven_to}"
-    notes = wrap(paper.foreign(said.note, limit=300), paper.width - 16)
-    return [
-        _labelled("Verdict", (Span(f"! {name}", Role.DANGER), Span(f"  {at}"), *again)),
-        _labelled("", row(f"  {where}; proven is {proven}")),
-        *(_labelled("", row(f"  {line}")) for line in notes[:3]),
-    ]
+def _anchors(status: Status, *, made: bool) -> Row:
+    """Each rung with how many records it vouches for; what nothing is known of has its sign."""
+    if not status.audit_anchored:
+        return row(Span("! NOT ANCHORED", Role.LOOK))
+    out: list[Span | str] = [] if status.audit_anchors else [Span("+", Role.GOOD), " file, another directory"]
+    for name, seq in sorted(status.audit_anchors, key=lambda pair: _place(pair[0])):
+        sign = Span("+", Role.GOOD) if seq is not None else Span("-", Role.NO)
+        told = f"{seq + 1:,}" if seq is not None else "none"
+        out += ["   " if out else "", sign, f" {name} {told}"]
+    outside = row(Span("+", Role.GOOD), " outside: if you kept it") if made else row(Span("-", Role.NO), " outside: no")
+    return (*row(*out, "   "), *outside)
+
+
+def _place(rung: str) -> int:
+    return _RUNGS.index(rung) if rung in _RUNGS else len(_RUNGS)
 
 
 def _warnings(status: Status, paper: Paper) -> list[Row]:
@@ -162,29 +161,48 @@ def _warnings(status: Status, paper: Paper) -> list[Row]:
     ]
 
 
-def _line(item: Checkpoint, items: tuple[Checkpoint, ...], paper: Paper) -> Row:
-    number = len(items) - next(at for at, one in enumerate(items) if one is item)
-    signed = "epoch key and root key" if item.countersigned else "epoch key"
-    text = f"{number:>4}         {clock_time(item.at_ms):<14}{item.size:>9,}  {signed:<24}the log; below"
+def _line(item: LogCheckpoint, number: int | None, status: Status, paper: Paper) -> Row:
+    size = "?" if item.size is None else f"{item.size:,}"
+    at = "not told" if item.at_ms is None else day_and_minute(item.at_ms)
+    signed = "not known" if item.epoch is None else f"epoch {item.epoch}"
+    signed = f"{signed}, root" if item.countersigned else signed
+    vouch = [name for name, seq in status.audit_anchors if name != "file" and seq is not None and item.size is not None]
+    beyond = [name for name, seq in status.audit_anchors if name in vouch and (seq or 0) + 1 >= (item.size or 0)]
+    name = f"{number:>4}" if number is not None else f"#{item.seq}"
+    text = f"{name:<{LABEL}}{at:<13}{size:>7}   {signed:<16}{', '.join(['log', *beyond])}"
     return row(cut_end(text, paper.width - 1, paper.dots))
 
 
-def _detail(item: Checkpoint | None, paper: Paper) -> list[Row]:
-    """The note whole, to be copied: it is short, and its lines are not folded."""
-    height = DETAIL_ROWS if paper.height < TALL else DETAIL_ROWS_TALL
+def _detail(item: LogCheckpoint | None, paper: Paper) -> list[Row]:
+    lines = [
+        " To check without this program being trusted, on any machine:",
+        " doorward audit verify DIR --pin FILE --checkpoint FILE",
+        " What the records say, unlocked: doorward audit show, or screen 2",
+    ]
     if item is None:
-        lines = [
-            " Without this program being trusted, on any machine:",
-            " doorward audit verify DIR --pin FILE --checkpoint FILE",
-            " What the records say, unlocked: doorward audit show, or screen 2",
-        ]
-        return [row(rule(paper.width, LINE, left="to check it")), *map(row, lines)]
-    lines = [f" {paper.foreign(line)}" for line in item.note.rstrip("\n").split("\n") if line]
-    shown = [row(cut_end(line, paper.width, paper.dots)) for line in lines]
-    rows = [row(rule(paper.width, LINE, left=f"checkpoint of {item.size:,} records: keep a copy elsewhere")), *shown]
-    if len(rows) > height - 1:
-        rows = rows[: height - 1]
-    return [*rows, row(" Whole, or into a file: doorward audit checkpoint --to FILE")]
+        rows = [row(rule(paper.width, LINE, left="to check it")), *map(row, lines)]
+    else:
+        origin, root = (paper.foreign(item.line(at), limit=60) for at in (0, 2))
+        key = paper.foreign(item.note.rstrip("\n").rpartition("\n")[2].removeprefix("— "), limit=60)
+        origin = cut_end(origin, 30 if paper.width < 110 else 60, paper.dots)
+        root = cut_end(root, 9 if paper.width < 110 else 44, paper.dots)
+        named = f" origin {origin}   size {item.size or 0}   root {root}"
+        signed = f" signed by {key}" if paper.width >= 110 else ""
+        keep = " The whole note: Enter, or into a file: doorward audit checkpoint --to FILE"
+        rows = [row(rule(paper.width, LINE, left=f"checkpoint of {item.size or 0:,} records"))]
+        rows += [row(cut_end(named + signed, paper.width, paper.dots)), *map(row, lines[:2]), row(keep)]
+    return [*rows, *[()] * (DETAIL_ROWS - len(rows))]
+
+
+def _whole(item: LogCheckpoint, paper: Paper) -> list[Row]:
+    """The note as it is, to be copied: it is short, and its lines are not folded."""
+    note = [row(f" {paper.foreign(line)}") if line else () for line in item.note.rstrip("\n").split("\n")]
+    lines = (
+        " Keep a copy of these lines elsewhere: on paper, with somebody else, on another machine.",
+        " Into a file: doorward audit checkpoint --to FILE",
+        " To check a log against it: doorward audit verify DIR --pin FILE --checkpoint FILE",
+    )
+    return [(), *note, (), *(row(cut_end(line, paper.width, paper.dots)) for line in lines)]
 
 
 def _amount(octets: int) -> str:
@@ -194,29 +212,5 @@ def _amount(octets: int) -> str:
     return f"{octets // 1000} kB"
 
 
-def audit_word(paper: Paper, status: Status) -> str | None:
-    """What is wrong with the log, in a word; None where it is well, or nothing is known against it yet."""
-    if status.audit_trouble is not None:
-        return _TROUBLE.get(status.audit_trouble, "OUT OF ORDER")
-    if status.audit_verdict is not None and status.audit_verdict not in _WELL and not status.audit_known:
-        return paper.foreign(status.audit_verdict, limit=24)
-    return None if status.audit_anchored and status.audit_verdict != "OK_UNANCHORED" else "UNANCHORED"
-
-
-def _verdict(paper: Paper, status: Status) -> Row:
-    if status.audit_verifying is not None:
-        return row(f"verifying, {status.audit_verifying} % done")
-    if status.audit_verdict is None:
-        return row("not made yet")
-    said = paper.foreign(status.audit_verdict, limit=24)
-    held = f"held against: {paper.foreign(status.audit_rung or 'none', limit=24)}"
-    at = clock_time(status.audit_verified_at_ms)
-    if status.audit_verdict in _WELL:
-        return row(f"{said} at {at}, {held}")
-    if status.audit_known:
-        return row(f"{said} at {at}: damage that was taken over; the rest is whole")
-    return row(Span(f"! {said} at {at}", Role.LOOK), "  see the warnings")
-
-
 def _labelled(label: str, words: Row) -> Row:
-    return (Span(f" {label:<12}", Role.LABEL), *words)
+    return (Span(f" {label:<{LABEL}}", Role.LABEL), *words)
