@@ -11,6 +11,7 @@ from broker.audit.ladder import in_file
 from broker.audit.pin import Anchor, Pin
 from broker.audit.verdict import VerdictName
 from broker.audit.verify import verify
+from broker.cli.doctor_desktop import desktop
 from broker.cli.doctor_finding import Finding, fault, fine, warning
 from broker.cli.output import number, part, parts, text
 from broker.client.approver import ApproverError, read_key_file
@@ -146,6 +147,7 @@ def _daemon(where: Places) -> Iterator[Finding]:
         yield fault("daemon", str(cause), "stop what listens there, then doorward up")
         return
     yield fine("daemon", f"doorward {text(status, 'version')} runs; its sockets are yours alone")
+    yield from desktop(status)
     yield from _running(status, policy)
 
 
