@@ -116,9 +116,14 @@ class AgentClient:
         """Take a waiting request back; after it was sent the answer says that this can't be done."""
         return self._ask("DELETE", f"/v1/results/{_segment(correlation_id)}")
 
-    def reconcile(self, correlation_id: str) -> "dict[str, JsonValue]":
-        """Ask for the declared read-back of a change whose outcome is unknown."""
-        return self._ask("POST", "/v1/reconcile", {"correlation_id": correlation_id}, answer_s=ACTION_S + WAIT_S)
+    def request_credential(self, request: "Mapping[str, JsonValue]") -> "dict[str, JsonValue]":
+        """Have a human asked for the credential of a service; the answer tells whether it is there."""
+        return self._ask("POST", "/v1/credential-requests", request, answer_s=_patience(request))
+
+    def reconcile(self, correlation_id: str, *, wait_s: float = WAIT_S) -> "dict[str, JsonValue]":
+        """Ask for the declared read-back of a change whose outcome is unknown. It may need a human's yes."""
+        body: dict[str, JsonValue] = {"correlation_id": correlation_id, "wait_s": wait_s}
+        return self._ask("POST", "/v1/reconcile", body, answer_s=ACTION_S + wait_s)
 
     def health(self) -> "dict[str, JsonValue]":
         return self._ask("GET", "/v1/health")

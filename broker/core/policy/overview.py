@@ -48,6 +48,7 @@ class Opening:
             "path": self.path,
             "parameters": None if self.declared is None else _parameters(self.declared),
             "completeness_declared": self.declared is not None and self.declared.complete_when is not None,
+            "mcp": _as_tool(self.declared),
         }
 
 
@@ -100,6 +101,13 @@ def _opening(subject: Subject, gate: ApprovalRule) -> Opening:
         host=subject.host,
         command=subject.command,
     )
+
+
+def _as_tool(operation: Operation | None) -> JsonValue:
+    """How it shows itself to models; null where it does not."""
+    if operation is None or operation.mcp is None or not operation.mcp.expose:
+        return None
+    return {"name": operation.mcp.name, "description": operation.mcp.description}
 
 
 def _parameters(operation: Operation) -> dict[str, JsonValue]:

@@ -80,6 +80,7 @@ def test_an_entry_tells_what_to_send_and_no_policy() -> None:
             "required": ["shop", "branch", "name"],
         },
         "completeness_declared": False,
+        "mcp": None,
     } == entries["orders.create"]
     assert entries["orders.list"]["completeness_declared"]
     assert {"path": ["order_id"], "query": [], "body": None, "required": ["order_id"]} == entries["orders.get"][
