@@ -91,8 +91,19 @@ def human_parser(prog: str, description: str | None = None) -> Parser:
 
 def add_human_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--passphrase-fd", type=int, metavar="N", help="read the passphrase's line from descriptor N")
+    parser.add_argument("--approver-key", metavar="FILE", help="your approver key, where it is not in its usual place")
     parser.add_argument("--yes", action="store_true", help="ask nothing: do it")
     parser.add_argument("--json", action="store_true", help="print the machine form")
+
+
+def add_cost(parser: argparse.ArgumentParser) -> None:
+    """How dear a guess is made."""
+    parser.add_argument(
+        "--kdf-cost",
+        choices=("calibrated", "least"),
+        default="calibrated",
+        help="how dear one guess of the passphrase is: half a second here, or the least that is accepted",
+    )
 
 
 class Verbs:

@@ -12,7 +12,7 @@ from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
 
-from broker.cli.arguments import Parser, human_parser
+from broker.cli.arguments import Parser, add_cost, human_parser
 from broker.cli.environment import for_daemon
 from broker.cli.faults import CliError
 from broker.cli.output import show
@@ -24,6 +24,7 @@ from broker.client.hardening import harden
 from broker.client.places import Places
 from broker.contract.kdf import STANDARD_FLOOR, KdfParams
 from broker.contract.neutralise import visible
+from broker.contract.unlock_methods import UnlockMethod, keyring_alone_refused
 from broker.contract.wire import JsonValue, WireError, dump, parse_object
 from broker.core.secret import Secret
 
@@ -37,6 +38,7 @@ def run(noun: str, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     where = places()
     refuse_existing(where)
+    refuse_methods(options)
     made = initialise(where, new_passphrase(options.passphrase_fd), options)
     lines = [
         *made_lines(where, made),
@@ -81,11 +83,20 @@ def add_making(parser: Parser) -> None:
         help="keep the audit log's signing seeds and a copy of its head in this session's keyring",
     )
     parser.add_argument(
-        "--kdf-cost",
-        choices=("calibrated", "least"),
-        default="calibrated",
-        help="how dear one guess of the passphrase is: half a second here, or the least that is accepted",
+        "--unlock",
+        action="append",
+        choices=[method.value for method in UnlockMethod],
+        help="what opens the vault: the passphrase (the default), a share that the keyring keeps, or both together; "
+        "may be given more than once, and each method then opens it by itself",
     )
+    add_cost(parser)
+
+
+def refuse_methods(options: Namespace) -> None:
+    """Raises CliError for unlock methods that this user's daemon must not have, before anybody types in vain."""
+    why = keyring_alone_refused(options.unlock or (), os.geteuid())
+    if why is not None:
+        raise CliError(why, code="refused")
 
 
 def refuse_existing(where: Places) -> None:
@@ -103,7 +114,7 @@ def initialise(where: Places, chosen: Secret, options: Namespace) -> Made:
     seed = os.urandom(SEED_BYTES)
     with ApproverKey(log_id="", seed=seed) as unbound:
         public_key = unbound.public_key
-    log_id = _make_state(keys, kdf, public_key, audit_keyring=options.audit_keyring)
+    log_id = _make_state(keys, kdf, public_key, options)
     key = ApproverKey(log_id=log_id, seed=seed)
     save_key_file(where.approver_key, key, kdf, keys.approver_kek)
     return Made(log_id, keys, key)
@@ -114,13 +125,14 @@ def _least() -> KdfParams:
     return KdfParams(memory_kib=floor.memory_kib, iterations=floor.iterations, lanes=4, salt=os.urandom(16))
 
 
-def _make_state(keys: Keys, kdf: KdfParams, public_key: bytes, *, audit_keyring: bool) -> str:
+def _make_state(keys: Keys, kdf: KdfParams, public_key: bytes, options: Namespace) -> str:
     request = dump(
         {
             "kek_b64": key_text(keys.vault_kek),
             "kdf": kdf.to_json(),
             "approver_public_key_b64": base64.b64encode(public_key).decode("ascii"),
-            "audit_keyring": audit_keyring,
+            "audit_keyring": options.audit_keyring,
+            "methods": list(dict.fromkeys(options.unlock or [UnlockMethod.PASSPHRASE.value])),
         }
     )
     try:

@@ -1,17 +1,18 @@
-"""Asking the human: passphrases and values without echo, a yes, a word. From the terminal alone, or a descriptor.
+"""Asking the human: passphrases and values without echo, a yes, a word.
 
+From a descriptor that was named, else the terminal; a passphrase also from pinentry, where there is a display alone.
 Never from argv or the environment. Questions are neutralised here, whoever spelled them. What was typed before a
 question stood there answers nothing.
 """
 
-import getpass
 import os
 import sys
 import termios
-import warnings
 from pathlib import Path
 
 from broker.cli.faults import CliError, UsageError
+from broker.cli.pinentry import Dialog, ask, has_display
+from broker.cli.terminal import has_terminal, hidden_line, open_terminal
 from broker.client.approver import MAX_PASSPHRASE_BYTES
 from broker.contract.neutralise import visible
 from broker.core.secret import Secret
@@ -19,13 +20,15 @@ from broker.core.secret import Secret
 MAX_VALUE_BYTES = 8192
 SHORT_BYTES = 12
 _ABOUT_NEW = "One passphrase opens the vault and signs your approvals. Nobody can recover it."
-_TERMINAL = "/dev/tty"
+ABOUT_PINENTRY = "Your passphrase opens the vault of doorward and signs your approvals."
 
 
 def passphrase(descriptor: int | None) -> Secret:
-    """One line from the descriptor, else typed without echo."""
+    """One line from the descriptor, else typed at the terminal without echo, else asked by the desktop's pinentry."""
     if descriptor is not None:
         return _bounded(_line_of(descriptor, MAX_PASSPHRASE_BYTES), "the passphrase")
+    if not has_terminal() and has_display(os.environ):
+        return ask(Dialog(about=ABOUT_PINENTRY), os.environ)
     return _bounded(hidden("Passphrase: "), "the passphrase")
 
 
@@ -44,12 +47,12 @@ def new_passphrase(descriptor: int | None) -> Secret:
 
 def hidden(question: str) -> bytes:
     """Typed at the terminal without echo; never read from anywhere else."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", getpass.GetPassWarning)
-        try:
-            return os.fsencode(getpass.getpass(visible(question)))
-        except (getpass.GetPassWarning, EOFError, OSError):
-            raise CliError("there is no terminal to ask at; give the passphrase's line by --passphrase-fd N") from None
+    try:
+        return hidden_line(visible(question), most_bytes=MAX_VALUE_BYTES)
+    except ValueError as cause:
+        raise CliError(str(cause)) from None
+    except (EOFError, OSError, termios.error):
+        raise CliError("there is no terminal to ask at; give the passphrase's line by --passphrase-fd N") from None
 
 
 def value_from_stdin() -> Secret:
@@ -100,7 +103,7 @@ def word(question: str) -> str:
 
 def _typed(question: str) -> str:
     try:
-        descriptor = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = open_terminal()
     except OSError:
         raise CliError("there is no terminal to ask at; say --yes to go on without a question") from None
     try:

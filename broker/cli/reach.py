@@ -13,11 +13,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from broker.cli.environment import for_daemon
 from broker.cli.faults import CliError
 from broker.cli.prompts import passphrase
-from broker.client.approver import ApproverKey, KeyFile, Keys, derive, read_key_file
+from broker.client.approver import ApproverKey, KeyFile, Keys, WrongPassphrase, derive, read_key_file, rewrapped_beside
 from broker.client.control import ControlClient
 from broker.client.faults import NotRunning
 from broker.client.places import Places
@@ -102,9 +103,16 @@ def started_and_stopped(where: Places) -> None:
 
 def unlocked_key(options: Namespace) -> tuple[Keys, ApproverKey]:
     """Ask for the passphrase and open the approver key with it. Raises WrongPassphrase."""
-    file = key_file()
+    file = key_file(getattr(options, "approver_key", None))
     keys = derive(passphrase(options.passphrase_fd), file.kdf)
-    return keys, file.opened(keys.approver_kek)
+    try:
+        return keys, file.opened(keys.approver_kek)
+    except WrongPassphrase:
+        if rewrapped_beside(places().approver_key).exists():
+            raise WrongPassphrase(
+                "the passphrase does not open the approver key; a change of it was cut off: doorward vault passphrase"
+            ) from None
+        raise
 
 
 def holder(where: Places) -> int | None:
@@ -116,8 +124,9 @@ def holder(where: Places) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def key_file() -> KeyFile:
-    return read_key_file(places().approver_key)
+def key_file(named: str | None = None) -> KeyFile:
+    """The approver key's file: the one that was named, else this directory's."""
+    return read_key_file(places().approver_key if named is None else Path(named))
 
 
 def daemon_command(*arguments: str) -> list[str]:

@@ -5,21 +5,17 @@ statement that is signed names what was shown. Restoring what is missing is alwa
 """
 
 import sys
+from argparse import Namespace
 
-from broker.cli.arguments import Verbs
 from broker.cli.faults import CliError
 from broker.cli.output import part, show, text
 from broker.cli.prompts import word
 from broker.cli.reach import places, running_or_transient, unlocked_key
-from broker.client.hardening import harden
 from broker.contract.wire import JsonObject
 
 
-def run(noun: str, arguments: list[str]) -> int:
-    harden()
-    verbs = Verbs(noun, "The vault as a whole.")
-    verbs.add("readopt", "take a quarantined vault over as it is, once restoring is out of the question")
-    options = verbs.parser.parse_args(arguments)
+def readopt(options: Namespace) -> int:
+    """Show, ask, sign."""
     with running_or_transient(places()) as (control, transient):
         told = control.quarantine()
         if told.get("reason") is None:

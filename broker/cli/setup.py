@@ -22,7 +22,7 @@ from broker.cli.credential import (
     secret_of,
 )
 from broker.cli.faults import CliError, UsageError
-from broker.cli.init import Made, add_making, initialise, made_lines, refuse_existing
+from broker.cli.init import Made, add_making, initialise, made_lines, refuse_existing, refuse_methods
 from broker.cli.output import table
 from broker.cli.policy import install
 from broker.cli.policy_trust import trust
@@ -112,6 +112,7 @@ def _desk(options: Namespace) -> Iterator[Desk]:
             yield reached
         return
     refuse_existing(where)
+    refuse_methods(options)
     chosen = new_passphrase(options.passphrase_fd)
     value = given_value(options)
     made = initialise(where, chosen, options)

@@ -36,11 +36,14 @@ __all__ = [
     "Secret",
     "WrongPassphrase",
     "calibrate",
+    "cost_of",
     "create_key_file",
     "derive",
+    "finish_rewrap",
     "read_key_file",
-    "rewrap_key_file",
+    "rewrapped_beside",
     "save_key_file",
+    "stage_rewrap",
 ]
 
 FILE_VERSION = 1
@@ -231,18 +234,35 @@ def save_key_file(path: Path, key: ApproverKey, kdf: KdfParams, approver_kek: Se
     _write_new(path, KeyFile.sealed(key, kdf, approver_kek).encode())
 
 
-def rewrap_key_file(path: Path, old_kek: Secret, new_kek: Secret, new_kdf: KdfParams) -> None:
-    """The same key under another passphrase. The file is replaced whole or not at all."""
-    beside = path.with_name(path.name + ".new")
+def rewrapped_beside(path: Path) -> Path:
+    """Where the key lies under another passphrase until the vault has taken that as well."""
+    return path.with_name(path.name + ".new")
+
+
+def stage_rewrap(path: Path, old_kek: Secret, new_kek: Secret, new_kdf: KdfParams) -> None:
+    """Put the same key under another passphrase beside the file, which stays as it is until `finish_rewrap`."""
+    beside = rewrapped_beside(path)
     with read_key_file(path).opened(old_kek) as key:
         content = KeyFile.sealed(key, new_kdf, new_kek).encode()
     try:
-        beside.unlink(missing_ok=True)  # left by an interrupted attempt
-        _write_new(beside, content)
-        beside.replace(path)
+        beside.unlink(missing_ok=True)  # left by an attempt that came to nothing
+    except OSError as cause:
+        raise ApproverError(f"{beside} can't be replaced: {cause.strerror}") from cause
+    _write_new(beside, content)
+
+
+def finish_rewrap(path: Path) -> None:
+    """Take what lies beside. The file is replaced whole or not at all."""
+    try:
+        rewrapped_beside(path).replace(path)
         _sync_directory(path.parent)
     except OSError as cause:
         raise ApproverError(f"{path} can't be replaced: {cause.strerror}") from cause
+
+
+def cost_of(kdf: KdfParams) -> KdfFloor:
+    """The least that another derivation of the same passphrase may cost, whoever names it."""
+    return KdfFloor(memory_kib=kdf.memory_kib, iterations=kdf.iterations)
 
 
 def read_key_file(path: Path) -> KeyFile:

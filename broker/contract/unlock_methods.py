@@ -1,6 +1,9 @@
 """The unlock methods of a vault, as the command line, the wire and the vault's file spell them."""
 
+from collections.abc import Collection
 from enum import StrEnum
+
+FIRST_HUMAN_UID = 1000  # below it, but for root, are accounts that nobody logs in to
 
 
 class UnlockMethod(StrEnum):
@@ -17,3 +20,14 @@ class UnlockMethod(StrEnum):
     @property
     def takes_share(self) -> bool:
         return self is not UnlockMethod.PASSPHRASE
+
+
+def keyring_alone_refused(methods: Collection[UnlockMethod], uid: int) -> str | None:
+    """Why a daemon of this user must not be opened by its keyring alone; None where it may, or need not."""
+    if UnlockMethod.KEYRING not in methods or 0 < uid < FIRST_HUMAN_UID:
+        return None
+    return (
+        "The keyring alone opens no vault of a login user: every program of the session reads an open keyring, and "
+        "the vault's file with it. Use passphrase+keyring; in system mode, where the daemon has a user of its own, "
+        "the keyring alone is offered."
+    )

@@ -38,6 +38,9 @@ class EventName(StrEnum):
     VAULT_LOCKED = "vault.locked"
     VAULT_QUARANTINED = "vault.quarantined"
     VAULT_READOPTED = "vault.readopted"  # a human took it over, and the log with it
+    VAULT_METHOD_ADDED = "vault.method_added"  # one more way to open it
+    VAULT_METHOD_REMOVED = "vault.method_removed"
+    VAULT_PASSPHRASE_CHANGED = "vault.passphrase_changed"  # noqa: S105 - the name of an event
     CREDENTIAL_ADDED = "credential.added"
     CREDENTIAL_ROTATED = "credential.rotated"
     CREDENTIAL_REMOVED = "credential.removed"

@@ -28,6 +28,7 @@ from broker.daemon.premises import Premises
 from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
+from broker.daemon.shares import KeyShares
 from broker.daemon.ssh_hosts import SshHosts
 from broker.daemon.watched_office import WatchedOffice
 from broker.executors.by_channel import ByChannel
@@ -129,28 +130,12 @@ async def build(
     reading = AuditReading(directory=log.paths.directory, head=lambda: log.writer.head[0], tasks=tasks)
     custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(log.writer, reading.written)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
-    ssh_hosts = SshHosts(vault=stores.vault, audit=journal, clock=clock)
-    markers = HostMarkers(ledger=stores.ledger, audit=journal, clock=clock, tasks=tasks)
-    executor = _executor(custody, rulebook, ssh_hosts, markers)
+    executor, ssh_hosts = _executor(stores, custody, rulebook, journal, clock, tasks)
     hub = EventHub()
     desktop = Desktop(environ, wishes, hub=hub, clock=clock)
     people = _people(stores, rulebook, journal, clock, runs, executor, hub, desktop)
-    sender = wiring.executor(executor)
     follow_ups = FollowUpRuns(runs=runs, clock=clock)
-    pipeline = Pipeline(
-        policies=rulebook,
-        vault=custody,
-        sessions=people.sessions,
-        desk=people.desk,
-        executor=sender,
-        audit=wiring.audit(NoticedLog(journal, people.sessions.deeds.notice)),
-        diagnostics=stores.diagnostics,
-        ledger=wiring.ledger(stores.ledger),
-        runs=runs,
-        walker=_walker(sender, people, custody, stores, clock),
-        proofs=Proofs(store=stores.evidence, follow_ups=follow_ups, vault=custody, clock=clock),
-        clock=clock,
-    )
+    pipeline = _pipeline(wiring, stores, people, custody, rulebook, journal, runs, executor, follow_ups, clock)
     engine = _engine(pipeline, stores, people, rulebook, custody, journal, runs, clock)
     follow_ups.perform = engine.perform
     premises = Premises(
@@ -163,6 +148,7 @@ async def build(
         reading=reading,
         diagnostics=stores.diagnostics,
         vault=stores.vault,
+        shares=KeyShares.of_session(environ, stores.vault.log_id),
         custody=custody,
         rulebook=rulebook,
         ledger=stores.ledger,
@@ -184,6 +170,35 @@ async def build(
     return await _with_faces(premises, tasks, DoorLimits.within(descriptors))
 
 
+def _pipeline(
+    wiring: Wiring,
+    stores: _Stores,
+    people: _People,
+    custody: Custody,
+    rulebook: Rulebook,
+    journal: Journal,
+    runs: RunTable,
+    executor: Executor,
+    follow_ups: FollowUpRuns,
+    clock: SystemClock,
+) -> Pipeline:
+    sender = wiring.executor(executor)
+    return Pipeline(
+        policies=rulebook,
+        vault=custody,
+        sessions=people.sessions,
+        desk=people.desk,
+        executor=sender,
+        audit=wiring.audit(NoticedLog(journal, people.sessions.deeds.notice)),
+        diagnostics=stores.diagnostics,
+        ledger=wiring.ledger(stores.ledger),
+        runs=runs,
+        walker=_walker(sender, people, custody, stores, clock),
+        proofs=Proofs(store=stores.evidence, follow_ups=follow_ups, vault=custody, clock=clock),
+        clock=clock,
+    )
+
+
 def _walker(sender: Executor, people: _People, custody: Custody, stores: _Stores, clock: SystemClock) -> Walker:
     return Walker(
         executor=sender,
@@ -195,14 +210,23 @@ def _walker(sender: Executor, people: _People, custody: Custody, stores: _Stores
     )
 
 
-def _executor(custody: Custody, rulebook: Rulebook, ssh_hosts: SshHosts, markers: HostMarkers) -> ByChannel:
+def _executor(
+    stores: _Stores,
+    custody: Custody,
+    rulebook: Rulebook,
+    journal: Journal,
+    clock: SystemClock,
+    tasks: asyncio.TaskGroup,
+) -> tuple[ByChannel, SshHosts]:
+    ssh_hosts = SshHosts(vault=stores.vault, audit=journal, clock=clock)
+    markers = HostMarkers(ledger=stores.ledger, audit=journal, clock=clock, tasks=tasks)
     http = HttpsExecutor(
         secrets=custody,
         body_limit_bytes=lambda: rulebook.current().limits.body_bytes,
         version=VERSION,
     )
     ssh = SshExecutor(secrets=custody, trust=ssh_hosts)
-    return ByChannel(http=http, ssh=ssh, trust=ssh_hosts, markers=markers)
+    return ByChannel(http=http, ssh=ssh, trust=ssh_hosts, markers=markers), ssh_hosts
 
 
 def _engine(

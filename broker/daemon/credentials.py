@@ -216,6 +216,8 @@ def told(error: VaultError) -> ControlError:
     code = {
         Fault.WRONG_PASSPHRASE: "wrong_passphrase",
         Fault.TOO_SOON: "wrong_passphrase",
+        Fault.SHARE_MISSING: "keyring",
+        Fault.LAST_METHOD: "settled",
         Fault.LOCKED: "vault_locked",
         Fault.QUARANTINED: "vault_locked",
         Fault.NAME_TAKEN: "exists",

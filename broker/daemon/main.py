@@ -139,6 +139,7 @@ async def _stop(house: House, drain_s: float) -> None:
         await at.journal.append(AuditEvent(name=EventName.DAEMON_STOPPED, at_ms=at.clock.now_ms()))
     await asyncio.to_thread(at.writer.close)
     await asyncio.to_thread(at.watch.close)
+    await asyncio.to_thread(at.shares.close)
     at.diagnostics.close()
     at.ledger.close()
     at.evidence.close()

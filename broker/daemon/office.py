@@ -20,11 +20,10 @@ from broker.contract.schemas import UnknownSchemaError, schema
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
 from broker.core.events import EventName
-from broker.core.secret import Secret
-from broker.daemon.archive import Archive
 from broker.daemon.credentials import told
 from broker.daemon.log_watch import told_of
 from broker.daemon.openings import refuse_called_off
+from broker.daemon.unlock_ways import UnlockWays
 from broker.operations.ledger import LedgerError
 from broker.policyfiles.files import PolicyError
 from broker.ports import AuditUnwritable
@@ -32,7 +31,8 @@ from broker.server.faults import ControlError
 from broker.server.office import Refused, Signed
 from broker.server.sessions import Ended
 from broker.server.shapes import decoded, text_or_none
-from broker.vault import Fault, VaultError, in_words, remedy
+from broker.vault import Opened, QuarantineReason, VaultError, in_words, remedy
+from broker.vault.unlocking import Given
 
 FINGERPRINTS = "ledger/fingerprints"
 SEALS = "ledger/seals"
@@ -40,7 +40,7 @@ EVIDENCE_FINGERPRINTS = "evidence/fingerprints"
 EVIDENCE_SEALS = "evidence/seals"
 
 
-class DaemonOffice(Archive):
+class DaemonOffice(UnlockWays):
     """Implements server.office.Office."""
 
     @property
@@ -79,6 +79,7 @@ class DaemonOffice(Archive):
                 "kdf": at.vault.kdf.to_json(),
                 "reason": None if reason is None else reason.value,
                 "locked_for": self._locked_for,
+                "methods": [method.value for method in at.vault.methods],
             },
             "policy": {
                 "digest": at.rulebook.digest,
@@ -94,13 +95,14 @@ class DaemonOffice(Archive):
             "desktop": at.desktop.to_json(),
         }
 
-    async def unlock(self, kek: bytes) -> JsonObject:
+    async def unlock(self, kek: bytes | None) -> JsonObject:
         """Open the vault. What can't be recorded is not opened, nor what was locked meanwhile."""
         with self._openings.begin() as called_off:
+            given = await self._given(kek)
             async with self._turn:
                 refuse_called_off(called_off)
                 was_open = self._at.vault.state is VaultState.READY  # in use, or about to be locked
-                await self._open_vault(Secret(kek), called_off)
+                await self._open_vault(given, called_off)
                 if not was_open:
                     try:
                         refuse_called_off(called_off)
@@ -112,26 +114,18 @@ class DaemonOffice(Archive):
         latest = self._at.watch.latest
         return self._state() if was_open or latest is None else {**self._state(), "audit": told_of(latest.inspection)}
 
-    async def _open_vault(self, kek: Secret, called_off: threading.Event) -> None:
+    async def _open_vault(self, given: Given, called_off: threading.Event) -> None:
         at = self._at
         known = at.vault.quarantine_reason
+
+        def check(opened: Opened) -> QuarantineReason | None:
+            return self._check(opened, called_off)
+
         try:
-            await asyncio.to_thread(at.vault.unlock, kek, check=lambda opened: self._check(opened, called_off))
+            await asyncio.to_thread(at.vault.unlock, given.kek, share=given.share, check=check)
         except VaultError as error:
             await self._not_opened(error, "/v1/unlock", known=known is not None)
             raise told(error) from None
-
-    async def _not_opened(self, error: VaultError, route: str, *, known: bool) -> None:
-        """On record: that the vault was not opened, and why. A quarantine that is `known` is told as a refusal."""
-        at = self._at
-        if error.fault is Fault.WRONG_PASSPHRASE:
-            with suppress(ControlError):
-                await at.record(EventName.VAULT_UNLOCK_FAILED, why=error.fault.value)
-        elif error.fault is Fault.TOO_SOON or (known and error.fault is Fault.QUARANTINED):  # as often as anybody likes
-            at.refusals.record(Refused(code=error.fault.value, route=route))
-        elif error.fault is Fault.QUARANTINED:
-            self._post(EventName.VAULT_QUARANTINED, why=str(at.vault.quarantine_reason))
-            at.changed()
 
     async def _put_in_use(self, called_off: threading.Event) -> None:
         """Everything that hangs on the open vault; actions may run when all of it stands and no lock is waiting."""

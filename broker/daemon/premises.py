@@ -18,6 +18,7 @@ from broker.daemon.log_watch import LogWatch
 from broker.daemon.reading import AuditReading
 from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
+from broker.daemon.shares import KeyShares
 from broker.daemon.ssh_hosts import SshHosts
 from broker.executors.by_channel import ByChannel
 from broker.operations.evidence_store import EvidenceStoreFile
@@ -43,6 +44,7 @@ class Premises:
     reading: AuditReading
     diagnostics: DiagnosticsStore
     vault: Vault
+    shares: KeyShares
     custody: Custody
     rulebook: Rulebook
     ledger: LedgerStore

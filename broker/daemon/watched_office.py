@@ -17,7 +17,6 @@ from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
 from broker.core.damage import KnownDamage
 from broker.core.events import AuditEvent, EventName
-from broker.core.secret import Secret
 from broker.daemon.credentials import told
 from broker.daemon.log_watch import aged
 from broker.daemon.office import DaemonOffice
@@ -29,6 +28,7 @@ from broker.server.faults import ControlError
 from broker.server.office import Claimed
 from broker.server.sessions import Ended
 from broker.vault import NEEDS_BACKUP, Opened, QuarantineReason, VaultError, in_words, remedy, verify
+from broker.vault.unlocking import Given
 
 LOG = logging.getLogger("doorward.daemon")
 _LOSSES = frozenset(
@@ -123,10 +123,11 @@ class WatchedOffice(SessionOffice, DaemonOffice):
     async def readopt(self, kek: bytes, claimed: Claimed) -> JsonObject:
         """Take the vault over as it is, and the log with it, at a human's signed word."""
         with self._openings.begin() as called_off:
+            given = await self._given(kek)
             async with self._turn:
-                return await self._readopt(Secret(kek), claimed, called_off)
+                return await self._readopt(given, claimed, called_off)
 
-    async def _readopt(self, kek: Secret, claimed: Claimed, called_off: threading.Event) -> JsonObject:
+    async def _readopt(self, given: Given, claimed: Claimed, called_off: threading.Event) -> JsonObject:
         at = self._at
         reason = at.vault.quarantine_reason
         if reason is None:
@@ -137,7 +138,7 @@ class WatchedOffice(SessionOffice, DaemonOffice):
         if dict(claimed.params) != self._params(reason, shown):
             raise ControlError("changed", "What was signed is not what is here now; look at it again.")
         await self._still(shown, called_off)
-        key_id = await self._take_over(kek, claimed, reason, shown, called_off)
+        key_id = await self._take_over(given, claimed, reason, shown, called_off)
         try:
             await self._go_on(reason, shown, key_id, called_off)
         except BaseException:
@@ -189,7 +190,7 @@ class WatchedOffice(SessionOffice, DaemonOffice):
 
     async def _take_over(
         self,
-        kek: Secret,
+        given: Given,
         claimed: Claimed,
         reason: QuarantineReason,
         shown: Inspection | None,
@@ -214,7 +215,7 @@ class WatchedOffice(SessionOffice, DaemonOffice):
             return 0
 
         try:
-            await asyncio.to_thread(self._at.vault.readopt, kek, floor=check)
+            await asyncio.to_thread(self._at.vault.readopt, given.kek, share=given.share, floor=check)
         except VaultError as error:
             await self._not_opened(error, "/v1/vault/readopt", known=True)
             raise told(error) from None

@@ -101,6 +101,9 @@ class ControlApi:
             _route("POST", "/v1/control-session", nothing, self._open_session, "control-session"),
             _route("POST", "/v1/unlock", nothing, self._unlock, "unlock"),
             _route("POST", "/v1/lock", nothing, lambda _: office.lock()),
+            _route("POST", "/v1/vault/methods", signature, self._add_method, verb="vault.method.add"),
+            _route("POST", "/v1/vault/methods/remove", signature, self._remove_method, verb="vault.method.remove"),
+            _route("POST", "/v1/vault/passphrase", signature, self._change_passphrase, verb="vault.passphrase"),
             _route("GET", "/v1/vault/quarantine", nothing, lambda _: office.quarantine()),
             _route("POST", "/v1/vault/readopt", nothing, self._readopt, "vault-readopt"),
             _route("POST", "/v1/freeze", nothing, lambda _: office.freeze()),
@@ -248,7 +251,17 @@ class ControlApi:
         return {"key_id": key_id, "opened": True}
 
     async def _unlock(self, asking: Asking) -> JsonValue:
-        return await self._office.unlock(decoded(asking.document, "kek_b64"))
+        document = asking.document
+        return await self._office.unlock(decoded(document, "kek_b64") if "kek_b64" in document else None)
+
+    async def _add_method(self, asking: Asking) -> JsonValue:
+        return await self._office.add_method(_signed(asking))
+
+    async def _remove_method(self, asking: Asking) -> JsonValue:
+        return await self._office.remove_method(_signed(asking))
+
+    async def _change_passphrase(self, asking: Asking) -> JsonValue:
+        return await self._office.change_passphrase(_signed(asking))
 
     async def _readopt(self, asking: Asking) -> JsonValue:
         claimed = self._admission.claimed(asking.document, "vault.readopt", asking.process)

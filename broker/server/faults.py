@@ -30,6 +30,7 @@ CONTROL_STATUS = {
     "exists": 409,
     "stale_nonce": 409,
     "vault_locked": 409,
+    "keyring": 409,
     "frozen": 409,
     "changed": 409,
     "damaged": 409,

@@ -18,8 +18,9 @@ from broker.client.approver import (
     calibrate,
     create_key_file,
     derive,
+    finish_rewrap,
     read_key_file,
-    rewrap_key_file,
+    stage_rewrap,
 )
 from broker.client.faults import ClientError
 from broker.contract.kdf import MAX_ITERATIONS, REDUCED_FLOOR, STANDARD_FLOOR, KdfParams
@@ -293,8 +294,10 @@ def test_another_passphrase_keeps_the_key(tmp_path: Path) -> None:
     fresh_kdf = replace(CHEAP, salt=b"other-16-bytes-x")
     path.with_name("approver.key.new").write_bytes(b"left by a crash")
     with pytest.raises(WrongPassphrase):
-        rewrap_key_file(path, WRONG_KEK, Secret(b"f" * 32), fresh_kdf)
-    rewrap_key_file(path, KEK, Secret(b"f" * 32), fresh_kdf)
+        stage_rewrap(path, WRONG_KEK, Secret(b"f" * 32), fresh_kdf)
+    stage_rewrap(path, KEK, Secret(b"f" * 32), fresh_kdf)
+    assert CHEAP == read_key_file(path).kdf, "the file stays until the vault has taken it"
+    finish_rewrap(path)
 
     assert (before, fresh_kdf) == (read_key_file(path).public_key, read_key_file(path).kdf)
     assert before == ApproverKey.load(path, Secret(b"f" * 32)).public_key
@@ -317,6 +320,6 @@ def test_a_passphrase_change_that_can_not_be_written_keeps_the_old_one(tmp_path:
     path = key_file(tmp_path)
     path.with_name("approver.key.new").mkdir()
     with pytest.raises(ApproverError, match="replaced"):
-        rewrap_key_file(path, KEK, WRONG_KEK, CHEAP)
+        stage_rewrap(path, KEK, WRONG_KEK, CHEAP)
 
     assert LOG_ID == ApproverKey.load(path, KEK).log_id

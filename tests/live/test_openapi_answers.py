@@ -316,6 +316,17 @@ def keep_credentials(daemon: Daemon) -> None:
     daemon.control("DELETE", "/v1/credentials/{name}", remove, name="one", status=409)
 
 
+def open_it_otherwise(daemon: Daemon) -> None:
+    kek = {"kek_b64": base64.b64encode(KEK).decode()}
+    adding = daemon.signed("vault.method.add", {"method": "passphrase"}, secret=kek)
+    daemon.control("POST", "/v1/vault/methods", adding, status=409)
+    lasting = daemon.signed("vault.method.remove", {"method": "passphrase"})
+    daemon.control("POST", "/v1/vault/methods/remove", lasting, status=409)
+    kdf = daemon.control("GET", "/v1/status")["vault"]["kdf"]
+    changing = daemon.signed("vault.passphrase", {"kdf": kdf}, secret={**kek, "old_kek_b64": kek["kek_b64"]})
+    assert daemon.control("POST", "/v1/vault/passphrase", changing) == {"methods": ["passphrase"]}
+
+
 def explain(daemon: Daemon) -> None:
     for path, service in (("/items/7", "here"), ("/x", "here"), ("/x", "nowhere")):
         request = {"service": service, "method": "GET", "path": path}
@@ -387,6 +398,7 @@ def test_every_route_answers_as_its_document_says(daemon: Daemon) -> None:
     daemon.trust()
     daemon.control("GET", "/v1/policy")
     keep_credentials(daemon)
+    open_it_otherwise(daemon)
     explain(daemon)
     act(daemon)
     close_and_stop(daemon)

@@ -1,6 +1,7 @@
 """control.sock as whoever opens it meets it: what each route needs, what is refused and told, what is done whole."""
 
 import asyncio
+import base64
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from broker.server.admission import Need
 from broker.server.control_routes import BODY_MAX, Route
 from broker.server.faults import ControlError
 from tests.fakes.faces import ControlFace, Told, fresh_nonce
+from tests.fakes.vaults import CHEAP_KDF
 
 ID = "ap_0123456789ab"
 SIGNED: dict[str, tuple[str, str, dict[str, object]]] = {
@@ -27,13 +29,24 @@ SIGNED: dict[str, tuple[str, str, dict[str, object]]] = {
     "credential.rebind": ("PUT", "/v1/credentials/one", {"name": "one", "origins": ["https://one.example"]}),
     "credential.remove": ("DELETE", "/v1/credentials/one", {"name": "one"}),
     "host_key.forget": ("POST", "/v1/host-keys/forget", {"address": "10.0.4.13", "port": 22}),
+    "vault.method.add": ("POST", "/v1/vault/methods", {"method": "passphrase+keyring"}),
+    "vault.method.remove": ("POST", "/v1/vault/methods/remove", {"method": "passphrase"}),
+    "vault.passphrase": ("POST", "/v1/vault/passphrase", {"kdf": CHEAP_KDF.to_json()}),
     "operation.settle": (
         "POST",
         "/v1/operations/op_" + "0" * 44 + "/settle",
         {"correlation_id": "op_" + "0" * 44, "as": "applied", "reason": "looked"},
     ),
 }
-WITH_SECRET = {"credential.add", "credential.rotate", "credential.rebind"}
+TOKEN = {"token": "canary-token"}
+KEK = {"kek_b64": base64.b64encode(bytes(32)).decode()}
+WITH_SECRET: dict[str, dict[str, str]] = {
+    "credential.add": TOKEN,
+    "credential.rotate": TOKEN,
+    "credential.rebind": TOKEN,
+    "vault.method.add": KEK,
+    "vault.passphrase": {**KEK, "old_kek_b64": KEK["kek_b64"]},
+}
 
 
 async def routes_of(face: ControlFace) -> list[Route]:
@@ -44,7 +57,7 @@ async def routes_of(face: ControlFace) -> list[Route]:
 async def send(face: ControlFace, verb: str, statement: dict[str, Any], **more: Any) -> Told:
     """A signed verb, with its secret where it has one."""
     method, path, _ = SIGNED[verb]
-    secret: dict[str, object] = {"secret": {"token": "canary-token"}} if verb in WITH_SECRET else {}
+    secret: dict[str, object] = {"secret": WITH_SECRET[verb]} if verb in WITH_SECRET else {}
     return await face.ask(method, path, {**face.signed(statement), **secret, **more})
 
 
@@ -62,6 +75,9 @@ async def test_a_signed_verb_is_done(tmp_path: Path) -> None:
             "rebind_credential",
             "remove_credential",
             "forget_host_key",
+            "add_method",
+            "remove_method",
+            "change_passphrase",
             "settle",
         ] == face.office.names()
         signed = face.office.done[2][1][0]
@@ -73,7 +89,7 @@ async def test_every_verb_that_widens_needs_a_statement_of_its_own(tmp_path: Pat
     async with ControlFace(tmp_path) as face:
         signed = {(route.method, route.path) for route in await routes_of(face) if route.need is Need.SIGNATURE}
 
-        assert 7 == len(signed)  # rotate and rebind share one
+        assert 10 == len(signed)  # rotate and rebind share one
         for verb, (method, path, params) in SIGNED.items():
             statement = await face.statement(verb, params)
             assert (422, "schema") == codes(await face.ask(method, path, {"statement": statement}))
@@ -104,7 +120,7 @@ async def test_a_statement_of_another_verb_is_refused_on_every_route(tmp_path: P
             for said, (said_method, said_path, params) in SIGNED.items():
                 if (method, path) == (said_method, said_path):
                     continue
-                secret = {"secret": {"token": "canary-token"}} if said in WITH_SECRET else {}
+                secret = {"secret": WITH_SECRET[said]} if said in WITH_SECRET else {}
                 body = {**face.signed(await face.statement(said, params)), **secret}
                 assert (409, "changed") == codes(await face.ask(method, path, body)), (verb, said)
         assert [] == face.office.done
