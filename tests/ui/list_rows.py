@@ -7,7 +7,7 @@ from tests.ui.activity_rows import IN_DOUBT
 from ui.served import CredentialRow, DoubtRow, GrantRow, InFlight, Link, SessionLimits, SessionRow
 from ui.served_lists import HostKeyRow, LogCheckpoint
 from ui.served_log import ActivityRow, PastSession
-from ui.served_policy import PolicyFacts, RuleRow
+from ui.served_policy import ChangeRow, EditedFile, FaultRow, PolicyFacts, RuleRow
 
 MIN_MS = 60_000
 DAY_MS = 86_400_000
@@ -181,6 +181,43 @@ IN_USE = PolicyFacts(
             ("deploy-write", "per_call", "any agent · deploy · write"),
         )
     ),
+)
+
+
+EDITED = replace(
+    IN_USE,
+    pending_digest="sha256:b7d0412e" + "1" * 56,
+    pending_counter=18,
+    pending_files=("github.toml", "deploy.toml"),
+    same=False,
+    state="changed",
+    unchanged=34,
+    voids=(0, 2),
+    edited=(
+        EditedFile(name="github.toml", status="changed", modified_at_ms=at_time("13:46:00"), uid=1000),
+        EditedFile(name="deploy.toml", status="changed", modified_at_ms=at_time("13:40:00"), uid=1000),
+    ),
+    changes=(
+        ChangeRow(
+            direction="loosens",
+            subject="claude-* WRITE github issues.create",
+            was="ask each",
+            becomes="session 50",
+            place="policies/github.toml:31",
+            rule="issues-write",
+            lines=(
+                (" ", "[[rules]]"),
+                ("-", 'approval = "per_call"'),
+                ("+", 'approval = "session"   max_uses = 50   max_age_s = 3600'),
+            ),
+        ),
+        ChangeRow(direction="loosens", subject="any READ deploy *", was="denied", becomes="no asking"),
+        ChangeRow(direction="tightens", subject="any DELETE github releases.delete", was="ask each", becomes="denied"),
+        ChangeRow(
+            direction="new_reach", subject="service deploy", was="no credential", becomes="credential deploy-prod"
+        ),
+    ),
+    warnings=(FaultRow(file="github.toml", line=31, key="max_uses", problem="many uses", expected=""),),
 )
 
 

@@ -209,11 +209,11 @@ def test_no_credential_value_has_a_place_on_the_vault_screen() -> None:
 
 def test_what_loosens_stands_above_what_tightens() -> None:
     rows = policy_scene(pending(change("tightens", "any DELETE"), change("loosens", "claude-* WRITE"))).rows()
-    loosened = next(at for at, line in enumerate(rows) if "claude-* WRITE" in line)
-    tightened = next(at for at, line in enumerate(rows) if "any DELETE" in line)
+    loosened = next(at for at, line in enumerate(rows) if "claude-*  WRITE" in line)
+    tightened = next(at for at, line in enumerate(rows) if "any       DELETE" in line)
 
-    assert loosened < tightened
-    assert rows[loosened].startswith("▌! loosens")
+    assert rows.index(next(line for line in rows if line.startswith(" LOOSENS"))) < loosened < tightened
+    assert rows[loosened].startswith("▌! claude-*")
 
 
 def test_trust_takes_four_typed_digits_after_the_arming() -> None:

@@ -1,47 +1,52 @@
 """The Policy screen: what is in force, what an edit would change, and trusting it with a typed, signed word.
 
-What loosens stands above what tightens, and a loosened line has to be seen before the trust is taken.
+What loosens, or brings something newly in reach, has to be seen before the trust is taken: its row whole, or where
+the row is cut its detail. All policy text is foreign, for an agent could have written it.
 """
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from broker.client import card_words as words
 from ui.answering import Answering, Approve, Barred, Key, Mode, Terms
+from ui.dates import near
 from ui.frame import Hint, last_rule, title
+from ui.kept import Kept
 from ui.listing import Listing, said
 from ui.messages import Trust
-from ui.paper import CARET, LINE, Paper, Role, Row, Span, cut_end, fit, row, rule, width_of
-from ui.screens.sheet import Effect, Moment, Sheet, body_height, filled
-from ui.served_policy import ChangeRow, FaultRow, PolicyFacts
+from ui.paper import CARET, LINE, Paper, Role, Row, Span, cut_end, fit, row, rule, text_of, width_of, wrap
+from ui.policy_rows import Shown, fault_words, shown_of, warnings_of
+from ui.screens.sheet import Effect, Moment, Say, Sheet, body_height, filled
+from ui.scrolled import Scrolled
+from ui.served_policy import ChangeRow, PolicyFacts
 from ui.world import World
 
 WORD_DIGITS = 4
 ARMING_S = 1.5
-_ORDER = {"loosens": 0, "new_reach": 1, "tightens": 2}
+DETAIL_ROWS, DETAIL_ROWS_TALL = 3, 12
+TALL = 30
+LINES, WARNINGS = "lines", "warnings"
+_SIGNS = {"+": Role.LOOK, "-": Role.NO}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """One row of the list: a change, a fault, a warning or a service."""
-
-    id: str
-    row: Row
-    must: bool = False
-
-
-def _listing() -> Listing[_Shown]:
-    return Listing(same=lambda item: item.id, searched=lambda item: "".join(span.text for span in item.row))
+def _listing() -> Listing[Shown]:
+    return Listing(same=lambda item: item.id, searched=lambda item: text_of(item.row), still=lambda item: item.heading)
 
 
 @dataclass(slots=True, kw_only=True)
 class PolicyScreen:
-    listed: Listing[_Shown] = field(default_factory=_listing)
+    listed: Listing[Shown] = field(default_factory=_listing)
     answering: Answering = field(default_factory=Answering)
+    own_uid: int = field(default_factory=os.geteuid)
     _about: str | None = None
     _seen: set[str] = field(default_factory=set)
     _drawn: frozenset[str] = frozenset()
     _must: frozenset[str] = frozenset()
-    _size: tuple[int, int] = (0, 0)
+    _in_sight: frozenset[str] = frozenset()
+    _paper: Paper = field(default_factory=lambda: Paper(width=0, height=0))
+    _items: "Kept[Sequence[Shown]]" = field(default_factory=Kept)
+    _opened: Scrolled = field(default_factory=Scrolled)
 
     def in_field(self, world: World) -> bool:
         return world.lost is None and (self.listed.filtering or self.answering.in_field)
@@ -65,166 +70,265 @@ class PolicyScreen:
         if self.answering.mode is Mode.TYPING:
             self.answering.key(key, self._barred(world), now.mono_s)
             return ()
-        if self.listed.key(key, self._items(world.policy)):
+        if self._opened.on is not None:
+            self.answering.noticed(now.mono_s)
+            return self._opened.key(key)
+        if self.listed.key(key, self._of(world.policy)):
             self.answering.noticed(now.mono_s)
             return ()
-        if key.name == "t" and world.policy is not None and world.policy.waits:
-            self.answering.key(Key(name="a"), self._barred(world), now.mono_s)
-            return ()
-        return None
+        waits = world.policy is not None and world.policy.waits
+        match key.name:
+            case "t" if waits:
+                self.answering.key(Key(name="a"), self._barred(world), now.mono_s)
+                return ()
+            case "d" if waits:
+                return (Say(words="nothing was changed: the old policy stays in force until the new one is trusted"),)
+            case "e" | "enter" | "v":
+                self.answering.noticed(now.mono_s)
+                self._opened.open(WARNINGS if key.name == "v" else LINES)
+                return ()
+            case _:
+                return None
 
     def _barred(self, world: World) -> Barred:
         facts = world.policy
         if facts is None or not facts.waits:
             return Barred(approving="nothing to trust", denying=None)
-        if self._size[0] < 80 or self._size[1] < 22:
+        if self._paper.width < 80 or self._paper.height < 22:
             return Barred(approving="too small: 80x22", denying=None)
         if not world.approver:
             return Barred(approving="approver locked: u", denying=None)
-        unseen = not self._must <= self._seen
-        return Barred(approving="see the rest: PgDn" if unseen else None, denying=None)
+        unseen = self._must - self._seen
+        told = "see each: j" if unseen <= self._in_sight else "see the rest: PgDn"  # a cut row is seen in its detail
+        return Barred(approving=told if unseen else None, denying=None)
+
+    def _of(self, facts: PolicyFacts | None) -> Sequence[Shown]:
+        paper = self._paper
+        return () if facts is None else self._items.of(lambda: shown_of(facts, paper), facts, paper)
 
     def draw(self, world: World, paper: Paper, now: Moment) -> Sheet:
         facts = world.policy
         if facts is None:
-            body = said("Not told yet.")
-            return Sheet(
-                title=title(paper, "Policy"), body=filled(body, paper), last_rule=last_rule(paper), hints=_hints(paper)
-            )
+            body = filled(said("Not told yet."), paper)
+            return Sheet(title=title(paper, "Policy"), body=body, last_rule=last_rule(paper), hints=_hints(paper))
         self._begin_anew(facts, paper)
-        items = self._items(facts)
-        head = _head(facts, paper)
+        items = self._of(facts)
+        item = self.listed.focused(items)
+        if self._opened.on is not None:
+            self._drawn = frozenset()
+            name, lines = _page(self._opened.on, item, facts, paper)
+            return self._opened.sheet(name, lines, paper)
+        head = _head(facts, paper, now, self.own_uid)
         answers = self._answer_rows(facts, world, paper, now) if facts.waits else []
-        room = max(body_height(paper) - len(head) - len(answers), 1)
-        listed = self.listed.rows(items, lambda item: item.row, paper, room)
+        detail = _detail(item, paper, DETAIL_ROWS if paper.height < TALL else DETAIL_ROWS_TALL)
+        room = max(body_height(paper) - len(head) - len(detail) - len(answers), 1)
+        rows = self.listed.rows(items, lambda one: one.row, paper, room)
         shown = self.listed.matching(items)[self.listed.top : self.listed.top + room]
-        self._drawn = frozenset(item.id for item in shown)
-        self._must = frozenset(item.id for item in items if item.must)
-        name = "Policy: a change waits for your trust" if facts.waits else "Policy"
-        force = (
-            f"in force: {words.short_digest(facts.digest)}, counter {facts.counter}"
-            if facts.digest
-            else "none in force: all is denied"
-        )
+        self._drawn = frozenset(one.id for one in shown if not one.cut or one is item)
+        self._in_sight = frozenset(one.id for one in shown)
+        self._must = frozenset(one.id for one in items if one.must)
         return Sheet(
-            title=title(paper, f"{name} {self.listed.filter_words(paper)}".rstrip(), force),
-            body=filled([*head, *listed, *answers], paper),
+            title=title(paper, f"{_name(facts)} {self.listed.filter_words(paper)}".rstrip(), _in_force(world, now)),
+            body=filled([*head, *rows, *detail, *answers], paper),
             last_rule=last_rule(paper),
-            hints=_hints(paper),
+            hints=_hints(paper) if facts.waits else _calm_hints(paper),
         )
 
     def _begin_anew(self, facts: PolicyFacts, paper: Paper) -> None:
         """Another change, or another size: it has to be seen and armed again."""
-        if (self._about, self._size) == (facts.pending_digest, (paper.width, paper.height)):
+        if (self._about, self._paper) == (facts.pending_digest, paper):
             return
-        self._about, self._size = facts.pending_digest, (paper.width, paper.height)
+        self._about, self._paper = facts.pending_digest, paper
         self._seen.clear()
         word = (facts.pending_digest or "").removeprefix("sha256:")[:WORD_DIGITS]
         self.answering.begin(Terms(typed_word=word, session_offered=False), ARMING_S)
-
-    def _items(self, facts: PolicyFacts | None) -> list[_Shown]:
-        if facts is None:
-            return []
-        paper = Paper(width=self._size[0], height=self._size[1])
-        out = [_shown_fault(f"f{at}", fault, paper, word="FAULT") for at, fault in enumerate(facts.faults)]
-        ordered = sorted(enumerate(facts.changes), key=lambda pair: _ORDER.get(pair[1].direction, 1))
-        out += [_shown_change(f"c{at}", change, paper) for at, change in ordered]
-        out += [_shown_fault(f"w{at}", one, paper, word="warning") for at, one in enumerate(facts.warnings)]
-        if not facts.waits:
-            out += [_shown_service(f"s{at}", service, paper) for at, service in enumerate(facts.services)]
-        return out
 
     def _answer_rows(self, facts: PolicyFacts, world: World, paper: Paper, now: Moment) -> list[Row]:
         barred = self._barred(world).approving
         arming = self.answering.arming
         waiting = "ready" if arming.ready(now.mono_s) else f"wait {max(arming.left_s(now.mono_s), 0.1):.1f} s"
-        slot = barred or waiting
-        end = (Span(f" {slot} ", Role.LOOK if barred else Role.KEY), Span(LINE))
+        end = (Span(f" {barred or waiting} ", Role.LOOK if barred else Role.KEY), Span(LINE))
         top = (*fit(row(rule(paper.width, LINE, left="A yes covers")), paper.width - width_of(end)), *end)
-        word = self.answering.terms.typed_word or ""
         files = words.counted(len(facts.pending_files), "file")
-        keys: Row = row(" ", Span("t", Role.KEY), f" Trust the new (type {word})   any other key leaves it as it is")
-        if self.answering.mode is Mode.TYPING:
-            typed = paper.foreign(self.answering.text)
-            note = self.answering.note or "Enter signs, Esc leaves"
-            keys = row(
-                f" Type {word} to trust: ", Span(f"[{typed}{CARET}{' ' * (6 - len(typed))}]", Role.FOCUS), f"  {note}"
-            )
+        covers = f"  {'this' if len(facts.pending_files) == 1 else 'these'} {files}, byte for byte, "
+        covers += f"counter {facts.pending_counter}. {_voided(facts)}"
         return [
             top,
-            row(
-                " ",
-                Span("t", Role.KEY),
-                f"  these {files}, byte for byte, counter {facts.pending_counter}. Waiting cards and grants end.",
-            ),
-            row("    Without it the files stay as they are, and the old policy stays in force."),
+            row(" ", Span("t", Role.KEY), covers),
+            row(" ", Span("d", Role.KEY), "  nothing: the files stay as they are, the old policy stays in force."),
             (),
-            keys,
+            self._keys(facts, paper),
         ]
 
+    def _keys(self, facts: PolicyFacts, paper: Paper) -> Row:
+        word = self.answering.terms.typed_word or ""
+        if self.answering.mode is Mode.TYPING:
+            typed = paper.foreign(self.answering.text)
+            field_ = Span(f"[{typed}{CARET}{' ' * (6 - len(typed))}]", Role.FOCUS)
+            return row(f" Type {word} to trust: ", field_, f"  {self.answering.note or 'Enter signs, Esc leaves'}")
+        count = len(warnings_of(facts))
+        warned = row("  ", Span("v", Role.KEY), f" Warnings {count}") if count else ()
+        keep, trust, exact = Span("[d Keep the old]", Role.FOCUS), f" Trust the new (type {word})  ", " Exact lines"
+        return row(" ", keep, "  ", Span("t", Role.KEY), trust, Span("e", Role.KEY), exact, *warned)
 
-def _head(facts: PolicyFacts, paper: Paper) -> list[Row]:
-    files = ", ".join(paper.foreign(name, limit=40) for name in facts.files) or "none"
-    rows = [row(cut_end(f" In force  {facts.rules} rules in {files}", paper.width - 1, paper.dots))]
+
+def _name(facts: PolicyFacts) -> str:
     if facts.faults:
-        rows.append(
-            row(
-                Span(
-                    f" The edited files have {words.counted(len(facts.faults), 'fault')}; they can not be trusted.",
-                    Role.LOOK,
-                )
-            )
-        )
-    elif facts.waits and facts.pending_digest is not None:
-        looser = sum(_ORDER.get(change.direction, 1) < 2 for change in facts.changes)
-        counts = f"{looser} loosened or in reach   {len(facts.changes) - looser} tightened"
-        rows.append(row(f" New       {words.short_digest(facts.pending_digest)}   {counts}"))
-    elif facts.digest is None:
-        rows.append(row(" There are no policy files yet: doorward policy add"))
-    else:
-        rows.append(row(" The files are as they were trusted."))
-    return [*rows, ()]
+        return "Policy: an edit was refused"
+    return "Policy: a change waits for your trust" if facts.waits else "Policy"
 
 
-def _shown_change(key: str, change: ChangeRow, paper: Paper) -> _Shown:
-    looser = _ORDER.get(change.direction, 1) < 2
-    room = max(paper.width - 44, 20)
-    subject = cut_end(paper.foreign(change.subject), room, paper.dots)
-    was, becomes = (
-        cut_end(paper.foreign(change.was), 14, paper.dots),
-        cut_end(paper.foreign(change.becomes), 14, paper.dots),
+def _in_force(world: World, now: Moment) -> str:
+    facts = world.policy
+    if facts is None or not facts.digest:
+        return "none in force: all is denied"
+    trusted = next((one.at_ms for one in world.activity or () if one.event == "policy.trusted"), None)
+    since = f"counter {facts.counter}" if trusted is None else near(trusted, now.wall_ms)
+    return f"in force: {words.short_digest(facts.digest).removeprefix('sha256:')}, {since}"
+
+
+def _voided(facts: PolicyFacts) -> str:
+    if facts.voids is None:
+        return "Waiting cards and grants end."
+    cards, grants = facts.voids
+    return f"Voids {words.counted(cards, 'waiting card')}, {words.counted(grants, 'grant')}."
+
+
+def _head(facts: PolicyFacts, paper: Paper, now: Moment, own_uid: int) -> list[Row]:
+    if facts.faults:
+        said_ = f" ! The edited files have {words.counted(len(facts.faults), 'fault')} and can not be trusted"
+        old = "the old policy stays in force" if facts.digest else "nothing is in force"
+        return [row(Span(said_, Role.LOOK), f"; {old}.{_edited(facts, now, own_uid)}"), ()]
+    if facts.waits and facts.pending_digest is not None:
+        digest = words.short_digest(facts.pending_digest)
+        new = row(" ", Span("New", Role.LABEL), f"     {digest}{_edited(facts, now, own_uid)}")
+        return [new, row(" ", Span("Effect", Role.LABEL), f"  {_effect(facts)}"), ()]
+    if facts.digest is None:
+        return [row(" There are no policy files yet: doorward policy add"), ()]
+    files = ", ".join(paper.foreign(name, limit=60) for name in (*facts.files, *facts.system)) or "no file"
+    count = len(warnings_of(facts))
+    warned = row("   ", Span("v", Role.KEY), f" Warnings {count}") if count else ()
+    named = cut_end(f"{words.counted(facts.rules, 'rule')} in {files}", paper.width - 30, paper.dots)
+    return [
+        row(" ", Span("In force", Role.LABEL), f"  {named}", *warned),
+        row(" The files are as they were trusted."),
+        (),
+    ]
+
+
+def _edited(facts: PolicyFacts, now: Moment, own_uid: int) -> str:
+    """How many files, when and by whom; the disk's word, and so is told as such."""
+    if not facts.edited:
+        return ""
+    times = [one.modified_at_ms for one in facts.edited if one.modified_at_ms is not None]
+    owners = sorted({one.uid for one in facts.edited if one.uid is not None})
+    at = f" {near(max(times), now.wall_ms)}" if times else ""
+    by = f" by uid {', '.join(map(str, owners))}" if owners else ""
+    agents = ", as which agents run" if owners == [own_uid] else ""
+    return f"   {words.counted(len(facts.edited), 'file')} edited{at}{by}{agents}"
+
+
+def _effect(facts: PolicyFacts) -> str:
+    counts = {name: sum(one.direction == name for one in facts.changes) for name in ("tightens", "new_reach")}
+    looser = len(facts.changes) - sum(counts.values())
+    unchanged = "" if facts.unchanged is None else f"   {facts.unchanged} unchanged"
+    reach = f"   {counts['new_reach']} newly in reach" if counts["new_reach"] else ""
+    return f"{looser} loosened   {counts['tightens']} tightened{unchanged}{reach}"
+
+
+def _detail(item: Shown | None, paper: Paper, height: int) -> list[Row]:
+    """What stands behind the row in focus: its lines in the files, or what is wrong, whole."""
+    if item is None:
+        return [row(LINE * paper.width), *[()] * (height - 1)]
+    name, lines = "", list[Row]()
+    if item.change is not None:
+        name, lines = _place(item.change, paper), [*_whole(item, paper), *_lines(item.change, paper)]
+    elif item.rule is not None:
+        told = item.rule
+        place = f"{paper.foreign(told.place, limit=60)}  " if told.place else ""
+        reason = paper.quote(told.reason, limit=200) if told.reason else "none given"
+        name = f"{place}rule {paper.foreign(told.id, limit=40)}"
+        about = wrap(f"about   {paper.foreign(told.about, limit=600)}", paper.width - 2)
+        lines = [row(" reason  ", Span(reason, Role.FOREIGN)), *(row(f" {line}") for line in about)]
+    elif item.fault is not None:
+        name = paper.foreign(item.fault.file, limit=60)
+        lines = [row(f" {line}") for line in wrap(fault_words(item.fault, paper), paper.width - 2)]
+    if len(lines) > height - 1:
+        left = len(lines) - height + 2
+        lines = [*lines[: height - 2], row(Span(f" {words.counted(left, 'more line')}: e", Role.LOOK))]
+    return [row(rule(paper.width, LINE, left=name)), *lines, *[()] * (height - 1 - len(lines))]
+
+
+def _whole(item: Shown, paper: Paper) -> list[Row]:
+    """A change whose row is cut, in full: what has to be seen is seen here then."""
+    if not item.cut or item.change is None:
+        return []
+    change = item.change
+    whole = f"{change.subject}: {change.was} > {change.becomes}"
+    return [row(Span(f" {line}", Role.FOREIGN)) for line in wrap(paper.foreign(whole), paper.width - 2)]
+
+
+def _place(change: ChangeRow, paper: Paper) -> str:
+    place = paper.foreign(change.place or "not told where", limit=60)
+    rule_ = f"  rule {paper.foreign(change.rule, limit=40)}" if change.rule else ""
+    signs = {sign for sign, _ in change.lines}
+    new, gone = "+" in signs, "-" in signs
+    state = (" (changed)" if new and gone else " (new)" if new else " (gone)") if new or gone else ""
+    return f"{place}{rule_}{state}"
+
+
+def _lines(change: ChangeRow, paper: Paper) -> list[Row]:
+    """The changed ones first: what did not change is context, and stands on the page of all lines."""
+    changed = [line for line in change.lines if line[0] != " "] or list(change.lines)
+    return [_text_line(sign, text, paper) for sign, text in changed]
+
+
+def _text_line(sign: str, text: str, paper: Paper) -> Row:
+    mark = sign if sign in _SIGNS else " "
+    return fit(
+        row(" ", Span(mark, _SIGNS.get(sign, Role.PLAIN)), " ", Span(paper.foreign(text), Role.FOREIGN)), paper.width
     )
-    sign = Span("! ", Role.LOOK) if looser else Span("  ")
-    direction = cut_end(paper.foreign(change.direction), 9, paper.dots)
-    return _Shown(id=key, must=looser, row=row(sign, f"{direction:<10}{subject:<{room}} {was:<14} > {becomes}"))
 
 
-def _shown_fault(key: str, fault: FaultRow, paper: Paper, *, word: str) -> _Shown:
-    place = f"{paper.foreign(fault.file, limit=30)}:{fault.line} {paper.foreign(fault.key, limit=30)}"
-    expected = f"; expected {paper.foreign(fault.expected, limit=80)}" if fault.expected else ""
-    return _Shown(
-        id=key, row=row(Span(f"! {word} ", Role.LOOK), f"{place}: {paper.foreign(fault.problem, limit=160)}{expected}")
-    )
-
-
-def _shown_service(key: str, service: tuple[str, str, str, bool], paper: Paper) -> _Shown:
-    name, url, credential, bound = service
-    bind = "bound" if bound else "NOT BOUND"
-    text = f"service {paper.foreign(name, limit=24):<16} {paper.foreign(url, limit=40):<34} "
-    return _Shown(
-        id=key,
-        row=row(
-            text,
-            f"{paper.foreign(credential or 'no credential', limit=24)} ",
-            Span(bind, Role.PLAIN if bound else Role.LOOK),
-        ),
-    )
+def _page(which: str, item: Shown | None, facts: PolicyFacts, paper: Paper) -> tuple[str, list[Row]]:
+    """All lines of a change, or all warnings, nothing cut."""
+    room = paper.width - 4
+    if which == WARNINGS:
+        found = warnings_of(facts)
+        rows: list[Row] = [()] if found else said("There are no warnings.")
+        for fault in found:
+            first, *more = wrap(fault_words(fault, paper), room)
+            rows += [row(Span(" ! ", Role.LOOK), first), *(row(f"   {line}") for line in more)]
+        return f"Policy: {words.counted(len(found), 'warning')}", rows
+    if item is None or item.change is None:
+        whole = [] if item is None else wrap(text_of(item.row).strip(), room)
+        detail = [] if item is None else _detail(item, paper, 1 << 10)
+        return "Policy", [*(row(f" {line}") for line in whole), *detail]
+    change = item.change
+    rows = [row(Span(f" {line}", Role.FOREIGN)) for line in wrap(paper.foreign(change.subject), room)]
+    rows += [row(f" was      {paper.foreign(change.was)}"), row(f" becomes  {paper.foreign(change.becomes)}"), ()]
+    for sign, text in change.lines:
+        first, *more = wrap(paper.foreign(text), room)
+        rows += [_text_line(sign, "", paper)[:2] + row(f" {first}"), *(row(f"   {line}") for line in more)]
+    return f"Policy: {_place(change, paper)}", rows
 
 
 def _hints(paper: Paper) -> tuple[Hint, ...]:
     return (
-        Hint(key="j/k", word="change"),
-        Hint(key="PgDn", word="more"),
+        Hint(key="j/k", word="change, its lines below"),
+        Hint(key="1-7", word="screens"),
+        Hint(key="F", word=f"freeze{paper.dots}"),
+        Hint(key="q", word="quit"),
+        Hint(key="/", word="filter"),
+    )
+
+
+def _calm_hints(paper: Paper) -> tuple[Hint, ...]:
+    return (
+        Hint(key="j/k", word="rule"),
+        Hint(key="e", word="exact"),
+        Hint(key="v", word="warnings"),
+        Hint(key="/", word="filter"),
         Hint(key="1-7", word="screens"),
         Hint(key="F", word=f"freeze{paper.dots}"),
         Hint(key="q", word="quit"),
