@@ -15,7 +15,7 @@ MARKS_LIMIT = 2  # marks on one letter; more of them draw over other lines
 SMALLEST_LIMIT = 24  # room for the note that says how much was cut
 LOOKED_AT_PER_CELL = 64  # what lies further behind is counted and not looked at: it could only fill runs
 
-_ESCAPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+_ESCAPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mc"})  # Mc: a column here, none there
 _MARK_CATEGORIES = frozenset({"Mn", "Mc", "Me"})
 _BLANK = frozenset(  # drawn as nothing or as a blank, though their categories say letter, mark or symbol
     [

@@ -53,6 +53,7 @@ ODD = st.text(
         ("\ue000\U000f0000", "\\u{e000}\\u{f0000}"),
         ("\u0378", "\\u{378}"),  # unassigned
         ("\ud800", "\\u{d800}"),
+        ("\u0915\u093f", "\u0915\\u{93f}"),  # a spacing mark: terminals disagree on its width
         ("\ufdfd\U0001f1e9", "\\u{fdfd}\\u{1f1e9}"),
         ("a\nb\tc\r", "a\\nb\\tc\\r"),
         ("a\\u{202e}", "a\\\\u{202e}"),
