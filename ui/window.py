@@ -224,6 +224,7 @@ class Window:
             else self.paper.foreign(status.vault_state or "unknown", limit=24).upper()
         )
         policy = "CHANGED" if status.policy_pending else "NONE" if status.policy_digest is None else None
+        policy = "REFUSED" if status.policy_state == "refused" else policy
         return [
             Lamp(name="vault", word=vault),
             Lamp(name="approver", off=not self.world.approver),
