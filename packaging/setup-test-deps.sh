@@ -19,6 +19,12 @@ gnome-keyring-daemon:gnome-keyring:the OS keyring as a home of the seeds of the 
 dbus-daemon:dbus:likewise, on a session bus of its own
 /lib/systemd/systemd-journal-remote:systemd-journal-remote:the audit log beside a journal, in speed and in what is noticed
 strace:strace:that the record which power cuts are played from leaves out no call
+Xvfb:xvfb:desktop notices of waiting cards, as a human sees them
+dunst:dunst:the same, by a real notification daemon
+dunstctl:dunst:likewise
+xdotool:xdotool:the same, with a mouse
+import:imagemagick:pictures of those notices
+identify:imagemagick:likewise
 systemd-analyze:systemd:the syntax and the sandbox of the systemd units
 dash:dash:wrapped remote commands under that login shell
 busybox:busybox:the same under its ash
