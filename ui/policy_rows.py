@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ui.paper import Paper, Role, Row, Span, cut_end, fit, row, width_of
+from ui.served import Status
 from ui.served_policy import ChangeRow, FaultRow, PolicyFacts, RuleRow
 from ui.wording import effect_role
 
@@ -30,6 +31,13 @@ class Shown:
     change: ChangeRow | None = None
     rule: RuleRow | None = None
     fault: FaultRow | None = None
+
+
+def policy_word(status: Status) -> str | None:
+    """What the header says of the policy; None where it is in force as the files lie there."""
+    if status.policy_state == "refused":
+        return "REFUSED"
+    return "CHANGED" if status.policy_pending else "NONE" if status.policy_digest is None else None
 
 
 def shown_of(facts: PolicyFacts, paper: Paper) -> list[Shown]:

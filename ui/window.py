@@ -34,6 +34,7 @@ from ui.messages import (
     StatusNews,
 )
 from ui.paper import Paper, Role, Row, Span, fit, row
+from ui.policy_rows import policy_word
 from ui.screens.activity import Activity
 from ui.screens.approvals import Approvals
 from ui.screens.audit import AuditScreen
@@ -223,12 +224,10 @@ class Window:
             if status.vault_state == "ready"
             else self.paper.foreign(status.vault_state or "unknown", limit=24).upper()
         )
-        policy = "CHANGED" if status.policy_pending else "NONE" if status.policy_digest is None else None
-        policy = "REFUSED" if status.policy_state == "refused" else policy
         return [
             Lamp(name="vault", word=vault),
             Lamp(name="approver", off=not self.world.approver),
-            Lamp(name="policy", word=policy),
+            Lamp(name="policy", word=policy_word(status)),
             Lamp(name="audit", word=audit_word(self.paper, status)),
             Lamp(name="daemon"),
         ]
