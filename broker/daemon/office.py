@@ -98,7 +98,7 @@ class DaemonOffice(UnlockWays):
     async def unlock(self, kek: bytes | None) -> JsonObject:
         """Open the vault. What can't be recorded is not opened, nor what was locked meanwhile."""
         with self._openings.begin() as called_off:
-            given = await self._given(kek)
+            given = await self._given(kek, called_off)
             async with self._turn:
                 refuse_called_off(called_off)
                 was_open = self._at.vault.state is VaultState.READY  # in use, or about to be locked

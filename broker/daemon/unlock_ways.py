@@ -6,8 +6,10 @@ with the vault's generation, so that an older vault that was put back is noticed
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from broker.contract.kdf import KdfError, KdfFloor, KdfParams
 from broker.contract.reasons import VaultState
@@ -17,6 +19,7 @@ from broker.core.events import EventName
 from broker.core.secret import Secret
 from broker.daemon.archive import Archive
 from broker.daemon.credentials import told
+from broker.daemon.openings import refuse_called_off
 from broker.server.faults import ControlError
 from broker.server.office import Refused, Signed
 from broker.server.shapes import decoded
@@ -74,13 +77,16 @@ class UnlockWays(Archive):
             await self._recorded(EventName.VAULT_PASSPHRASE_CHANGED, signed)
         return self._listed()
 
-    async def _given(self, kek: bytes | None) -> Given:
+    async def _given(self, kek: bytes | None, called_off: threading.Event) -> Given:
         """With the keyring's share where the vault can't be opened without. Asked before anything waits for a turn."""
-        shares = self._at.shares
+        given = Given(kek=None if kek is None else Secret(kek))
         if not wants_share(self._at.vault.methods, with_passphrase=kek is not None):
-            return Given(kek=None if kek is None else Secret(kek))
-        share = await asyncio.to_thread(shares.get)
-        return Given(kek=None if kek is None else Secret(kek), share=share)
+            return given
+        try:
+            return replace(given, share=await asyncio.to_thread(self._at.shares.get))
+        except ControlError:
+            refuse_called_off(called_off)
+            raise
 
     async def _not_opened(self, error: VaultError, route: str, *, known: bool) -> None:
         """On record: that the vault was not opened, and why. A quarantine that is `known` is told as a refusal."""

@@ -123,7 +123,7 @@ class WatchedOffice(SessionOffice, DaemonOffice):
     async def readopt(self, kek: bytes, claimed: Claimed) -> JsonObject:
         """Take the vault over as it is, and the log with it, at a human's signed word."""
         with self._openings.begin() as called_off:
-            given = await self._given(kek)
+            given = await self._given(kek, called_off)
             async with self._turn:
                 return await self._readopt(given, claimed, called_off)
 

@@ -1,0 +1,217 @@
+"""A real daemon whose vault wants the keyring's share as well: opened, refused, copied away, and opened otherwise."""
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.client.approver import derive
+from broker.client.control_answers import part
+from broker.client.faults import Refused
+from broker.contract.kdf import REDUCED_FLOOR
+from broker.core.secret import Secret
+from broker.daemon.keychain_process import command
+from broker.vault import Fault, Vault, VaultError
+from broker.vault.keychain import CALL_S, Keychain
+from tests.fakes.keyrings import SessionKeyring
+from tests.live.house import House, until
+from tests.live.test_lock_while_unlocking import Opening
+
+pytestmark = pytest.mark.live
+
+BOTH = "passphrase+keyring"
+LOOSE_S = 12 * CALL_S  # for whatever is to end within its own limit, on a machine that is busy
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[SessionKeyring]:
+    with SessionKeyring(tmp_path / "k") as made:
+        yield made
+
+
+class KeyringHouse(House):
+    """One whose daemon lives in the login session of a keyring."""
+
+    def __init__(self, home: Path, session: SessionKeyring) -> None:
+        super().__init__(home)
+        self.environ = {**self.environ, "DBUS_SESSION_BUS_ADDRESS": session.environ["DBUS_SESSION_BUS_ADDRESS"]}
+
+
+@pytest.fixture
+def house(tmp_path: Path, session: SessionKeyring) -> Iterator[KeyringHouse]:
+    with KeyringHouse(tmp_path / "h", session) as made:
+        made.init(methods=[BOTH]).start()
+        yield made
+
+
+def state(house: House) -> object:
+    return part(house.human.client.status(), "vault")["state"]
+
+
+def methods(house: House) -> object:
+    return part(house.human.client.status(), "vault")["methods"]
+
+
+def refusal(house: House) -> tuple[str, str]:
+    """Code and words of an unlock that is not one."""
+    with pytest.raises(Refused) as refused:
+        house.human.unlock()
+    assert "locked" == state(house)
+    return refused.value.code, str(refused.value)
+
+
+def test_passphrase_and_share_open_it_and_a_copy_of_the_directory_does_not(
+    house: KeyringHouse, session: SessionKeyring, tmp_path: Path
+) -> None:
+    assert [BOTH] == methods(house)
+    house.human.unlock()
+    house.human.open_session()
+    house.human.add_bearer("shop", "canary-token-of-a-share", "https://shop.example")
+    house.human.client.lock()
+    house.human.unlock()
+    assert "ready" == state(house)
+    house.stop()
+
+    copy = tmp_path / "copy"
+    shutil.copytree(house.places.data, copy)
+    kek = Secret(house.keys.vault_kek.reveal())
+    with Vault.open(copy / "vault.db") as offline:
+        for share in (None, Secret(secrets.token_bytes(32))):
+            with pytest.raises(VaultError) as refused:
+                offline.unlock(kek, share=share)
+            assert Fault.SHARE_MISSING is refused.value.fault
+    kept = kept_share(house, session)
+    with Vault.open(copy / "vault.db") as offline:
+        with pytest.raises(VaultError) as refused:
+            offline.unlock(Secret(secrets.token_bytes(32)), share=kept)
+        assert Fault.WRONG_PASSPHRASE is refused.value.fault
+    with Vault.open(copy / "vault.db") as offline:
+        offline.unlock(kek, share=kept)
+        assert ["shop"] == [meta.name for meta in offline.credentials()]
+
+
+def kept_share(house: House, session: SessionKeyring) -> Secret:
+    """As a program of the session reads it."""
+    with closing(Keychain(command(), session.environ)) as keychain:
+        share = keychain.get(f"unlock-share/{house.log_id}")
+    assert share is not None
+    return share
+
+
+def test_a_locked_a_dead_and_a_hung_keyring_are_told_and_hold_nothing_up(
+    house: KeyringHouse, session: SessionKeyring
+) -> None:
+    session.lock()
+    code, words = refusal(house)
+    assert ("keyring", True) == (code, "it is locked" in words)
+    session.end()
+    session.start()
+    house.human.unlock()
+    house.human.client.lock()
+
+    session.hang()
+    code, words = refusal(house)
+    assert ("keyring", True) == (code, "does not answer" in words)
+    session.go_on()
+    until(lambda: opened(house), limit_s=LOOSE_S)
+    house.human.client.lock()
+
+    session.end()
+    session.end_bus()
+    code, words = refusal(house)
+    assert ("keyring", True) == (code, "start the daemon from within the login session" in words)
+    assert not house.human.client.status()["frozen"], "and the daemon goes on"
+
+
+def opened(house: House) -> bool:
+    try:
+        house.human.unlock()
+    except Refused as refused:
+        if refused.code != "keyring":
+            raise
+        return False
+    return True
+
+
+def test_a_lock_waits_for_no_keyring_and_calls_the_unlock_off(house: KeyringHouse, session: SessionKeyring) -> None:
+    session.hang()
+    kek = house.keys.vault_kek.reveal()
+    asked = Opening(house, lambda client: client.unlock(kek))
+    until(lambda: asks_keyring(house))
+    assert "locked" == house.human.client.lock()["state"]
+    assert "vault_locked" == asked.code(), "the lock came while it still waited"
+    assert "locked" == state(house)
+
+
+def asks_keyring(house: House) -> bool:
+    """Whether the daemon has a child that talks to the keyring."""
+    assert house.process is not None
+    with suppress(OSError):
+        for task in Path(f"/proc/{house.process.pid}/task").iterdir():
+            for child in (task / "children").read_text("ascii").split():
+                if b"keychain_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return True
+    return False
+
+
+def test_methods_come_and_go_and_the_last_one_stays(house: KeyringHouse) -> None:
+    human, key = house.human, house.key
+    human.unlock()
+    human.open_session()
+    with pytest.raises(Refused, match="every program of the session"):
+        human.client.add_method("keyring", None, key)
+    with pytest.raises(Refused, match="does not open"):
+        human.client.add_method("passphrase", Secret(bytes(32)), key)
+    until(lambda: not slowed(lambda: human.client.add_method("passphrase", house.keys.vault_kek, key)))
+    assert ["passphrase"] == human.client.remove_method(BOTH, key)["methods"]
+    with pytest.raises(Refused, match="only unlock method"):
+        human.client.remove_method("passphrase", key)
+    human.client.lock()
+    human.unlock()
+    human.open_session()
+    human.client.add_method(BOTH, house.keys.vault_kek, key)
+    human.client.remove_method("passphrase", key)
+    assert [BOTH] == methods(house)
+    recorded = [
+        (event["event"], event["fields"]["method"], event["fields"]["key"])
+        for event in human.events()
+        if event["event"].startswith("vault.method")
+    ]
+    assert [
+        ("vault.method_added", "passphrase", key.key_id),
+        ("vault.method_removed", BOTH, key.key_id),
+        ("vault.method_added", BOTH, key.key_id),
+        ("vault.method_removed", "passphrase", key.key_id),
+    ] == recorded
+
+
+def slowed(ask: Callable[[], object]) -> bool:
+    """Whether it is not looked at yet, for a wrong passphrase came before."""
+    try:
+        ask()
+    except Refused as refused:
+        if refused.code != "wrong_passphrase":
+            raise
+        return True
+    return False
+
+
+def test_another_passphrase_keeps_the_share_and_may_not_be_cheaper_to_guess(house: KeyringHouse) -> None:
+    human, old = house.human, house.keys.vault_kek
+    human.unlock()
+    human.open_session()
+    dear = replace(house.kdf, iterations=2, salt=b"salt of another!")
+    new = derive(Secret("canary words of another day"), dear, floor=REDUCED_FLOOR).vault_kek
+    human.client.change_passphrase(old, new, dear.to_json(), house.key)
+    with pytest.raises(Refused, match="cheaper"):
+        human.client.change_passphrase(new, old, house.kdf.to_json(), house.key)
+    human.client.lock()
+    assert "wrong_passphrase" == refusal(house)[0]
+    until(lambda: not slowed(lambda: human.client.unlock(new)))
+    human.open_session()
+    (changed,) = human.events("vault.passphrase_changed")
+    assert house.key.key_id == changed["fields"]["key"]
