@@ -56,6 +56,11 @@ class Places:
         return self.config / "policies"
 
     @property
+    def system_policies(self) -> "Path | None":
+        """The machine's own policies, the same for every user; with DOORWARD_HOME there are none."""
+        return _path("/etc", _NAME, "policies") if self._home is None else None
+
+    @property
     def approver_key(self) -> "Path":
         return self.config / "approver.key"
 

@@ -27,6 +27,7 @@ class EventName(StrEnum):
     OPERATION_IN_DOUBT = "operation.in_doubt"
     SESSION_OPENED = "session.opened"
     SESSION_ENDED = "session.ended"
+    LISTENER_OPENED = "listener.opened"  # a container has a name from then on
     SESSION_KILLED = "session.killed"  # and what of its processes was ended
     SESSION_MUTED = "session.muted"
     SESSION_UNMUTED = "session.unmuted"
@@ -49,8 +50,10 @@ class EventName(StrEnum):
     MARKERS_ASKED = "markers.asked"  # a host is about to be asked to remove old ones
     MARKERS_COLLECTED = "markers.collected"
     POLICY_TRUSTED = "policy.trusted"
-    POLICY_EDIT_REFUSED = "policy.edit_refused"
+    POLICY_EDIT_REFUSED = "policy.edit_refused"  # the files do not load; the former policy stays in force
+    POLICY_RELOADED = "policy.reloaded"  # the machine's own files, which root alone writes, changed
     APPROVER_ENROLLED = "approver.enrolled"
+    APPROVER_REMOVED = "approver.removed"
     CONTROL_OPENED = "control.opened"
     CONTROL_REFUSED = "control.refused"
     AUDIT_RECOVERED = "audit.recovered"

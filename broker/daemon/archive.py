@@ -1,4 +1,4 @@
-"""The Office's stores: policy, operations in doubt, audit events.
+"""The Office's stores: operations in doubt, audit events.
 
 What widens was signed before it came here; it is recorded with the key that signed.
 """
@@ -10,127 +10,28 @@ from collections.abc import Mapping
 from broker.audit import AuditError
 from broker.audit.reader import read_events
 from broker.contract.reasons import VaultState
-from broker.contract.statements import policy_bytes
 from broker.contract.wire import JsonObject
-from broker.core.approval import Happening
-from broker.core.asks import resolved
 from broker.core.audit_query import AuditQuery
 from broker.core.effects import effect_word
 from broker.core.events import EventName
-from broker.core.identity import UNIDENTIFIED, Caller, ProcessFacts, identify
 from broker.core.ledger import Attempt, AttemptState
-from broker.core.policy.explain import explain
-from broker.core.policy.model import AgentProgram, Policy
-from broker.core.resolve import Invalid
+from broker.core.policy.model import Policy
 from broker.core.ssh.look_up_words import in_words
 from broker.core.ssh.recall import look_ups, recalled
-from broker.daemon.credentials import Credentials
 from broker.daemon.openings import refuse_called_off
+from broker.daemon.policy_office import PolicyOffice
 from broker.operations.ledger import LedgerError
 from broker.operations.reconcile import settled_by_human
 from broker.server.agent_routes import new_correlation_id
 from broker.server.faults import ControlError
 from broker.server.office import Signed
-from broker.server.peer import nobody_behind
 from broker.server.runs import Overloaded, Stopping
 from broker.server.shapes import text_or_none
-from broker.server.ssh_shapes import asked
-from broker.vault import Opened, QuarantineReason, TrustedPolicy, Vault, verify
-
-NOBODY = "(nobody)"
+from broker.vault import Opened, QuarantineReason
 
 
-class Archive(Credentials):
+class Archive(PolicyOffice):
     """The part of the Office that keeps things."""
-
-    async def policy(self) -> JsonObject:
-        at = self._at
-        policy = at.rulebook.current()
-        trusted = self._of_vault(at.vault.trusted_policy) if at.vault.state is VaultState.READY else None
-        bound = self._bound()
-        return {
-            "digest": at.rulebook.digest,
-            "counter": at.rulebook.counter,
-            "files": [] if trusted is None else at.rulebook.listed(trusted),
-            "rules": len(policy.rules),
-            "services": [
-                {
-                    "name": service.name,
-                    "base_url": place,
-                    "credential": service.credential,
-                    "bound": service.credential is None or _covered(at.vault, service.credential, place),
-                }
-                for service in policy.services.values()
-                for place in service.places
-                if bound is not None
-            ],
-        }
-
-    async def policy_pending(self, *, by_approver: bool) -> JsonObject:
-        at = self._at
-        pending = await asyncio.to_thread(at.rulebook.pending, self._bound() if by_approver else None)
-        return {
-            "digest": pending.digest or None,
-            "counter": at.rulebook.counter + 1,
-            "files": [{"name": file.name, "sha256": at.rulebook.sha256(file)} for file in pending.files],
-            "faults": list(pending.faults),
-            "warnings": list(pending.warnings),
-            "changes": list(pending.changes),
-            "same": pending.digest == (at.rulebook.digest or ""),
-        }
-
-    async def trust(self, *, digest: str, counter: int, signature: bytes) -> JsonObject:
-        """Put the files as they lie there in force, if they are the ones that were signed."""
-        async with self._turn:  # no lock comes between the vault's word and ours
-            return await self._trust(digest, counter, signature)
-
-    async def _trust(self, digest: str, counter: int, signature: bytes) -> JsonObject:
-        at = self._at
-        if at.custody.state is not VaultState.READY:
-            raise ControlError("vault_locked", "The vault is locked. A human has to run: doorward unlock")
-        pending = await asyncio.to_thread(at.rulebook.pending, self._bound())
-        if pending.faults or pending.policy is None:
-            raise ControlError(
-                "policy_faults", "The policy has faults and stays out of force.", faults=list(pending.faults)
-            )
-        if pending.digest != digest or counter != at.rulebook.counter + 1:
-            raise ControlError("changed", "The files or the counter are not those that were signed; look again.")
-        key_id = self.key_of(
-            policy_bytes({"policy_digest": digest, "counter": counter, "log_id": at.vault.log_id}), signature
-        )
-        if key_id is None:
-            raise ControlError("bad_signature", "No enrolled approver key made this signature.")
-        trusted = TrustedPolicy(
-            files=tuple((file.name, file.raw) for file in pending.files),
-            digest=digest,
-            counter=counter,
-            signature=signature,
-            approver=key_id,
-        )
-        await self._vault_work(lambda: at.vault.trust_policy(trusted))
-        at.rulebook.use(trusted)
-        at.desk.void(Happening.POLICY_CHANGED)
-        at.executor.drop_logins()
-        at.sessions.drop_grants()
-        generation = at.vault.generation
-        await at.record(EventName.POLICY_TRUSTED, digest=digest, counter=counter, key=key_id, generation=generation)
-        at.changed()
-        return {"digest": digest, "counter": counter}
-
-    def key_of(self, message: bytes, signature: bytes) -> str | None:
-        """The id of the approver key that signed. Raises ControlError while the vault is locked."""
-        return verify(self._of_vault(self._at.vault.approver_keys), message, signature)
-
-    async def explain(self, document: JsonObject) -> JsonObject:
-        """Why the policy decides as it does, for a human: with every rule, and what it fails on."""
-        at = self._at
-        about, agent = document.get("request"), document.get("agent")
-        policy = at.rulebook.current()
-        ask = asked(str(document.get("action", "http")), about if isinstance(about, dict) else {})
-        frozen = resolved(policy, ask)
-        if isinstance(frozen, Invalid):
-            return {"decision": "invalid", "code": frozen.code, "message": frozen.message, "trace": []}
-        return explain(policy, _someone(str(agent) if agent else UNIDENTIFIED), frozen)
 
     async def operations(self, state: str | None) -> JsonObject:
         if state not in {None, "in_doubt"}:
@@ -279,14 +180,3 @@ def _number_in(event: JsonObject, name: str) -> int:
     fields = event.get("fields")
     number = fields.get(name) if isinstance(fields, Mapping) else None
     return number if isinstance(number, int) else 0
-
-
-def _covered(vault: Vault, credential: str, place: str) -> bool:
-    return vault.covers(credential, place if place.startswith("ssh:") else f"{place}/")
-
-
-def _someone(agent: str) -> Caller:
-    """A caller by name alone, for explaining a policy; no process stands behind it."""
-    nobody = ProcessFacts(pid=0, start_ticks=0, inode=0, uid=0, exe=NOBODY, exe_id=None)
-    named = {} if agent == UNIDENTIFIED else {agent: AgentProgram(name=agent, exe=NOBODY)}
-    return identify(nobody_behind(nobody), agents=named, holders={})

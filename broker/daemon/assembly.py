@@ -16,6 +16,7 @@ from broker.contract.version import VERSION
 from broker.core.approval import Happening
 from broker.core.identity import identify
 from broker.daemon.clocks import SystemClock
+from broker.daemon.credential_wants import CredentialWants
 from broker.daemon.custody import Custody
 from broker.daemon.desktop import Desktop, DesktopWishes
 from broker.daemon.engine import PipelineEngine
@@ -68,6 +69,7 @@ class Wiring:
     ledger: Callable[[Ledger], Ledger] = lambda port: port
     executor: Callable[[Executor], Executor] = lambda port: port
     disk: Callable[[], Disk] = LocalDisk  # of the audit log
+    rulebook: Callable[[Places, SystemClock], Rulebook] = lambda places, clock: Rulebook(places, moment=clock.moment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,8 @@ async def build(
     stores = await asyncio.to_thread(_open, places, environ, clock, wiring)
     log = stores.log
     reading = AuditReading(directory=log.paths.directory, head=lambda: log.writer.head[0], tasks=tasks)
-    custody, rulebook, journal = Custody(stores.vault), Rulebook(places), Journal(log.writer, reading.written)
+    custody, journal = Custody(stores.vault), Journal(log.writer, reading.written)
+    rulebook = wiring.rulebook(places, clock)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
     executor, ssh_hosts = _executor(stores, custody, rulebook, journal, clock, tasks)
     hub = EventHub()
@@ -250,6 +253,15 @@ def _engine(
         vault=custody,
         clock=clock,
         broker=identify(ourselves(boot=boot_id()), agents={}, holders={}),
+        wants=CredentialWants(
+            wants=people.desk.wants,
+            policies=rulebook,
+            vault=custody,
+            sessions=people.sessions,
+            runs=runs,
+            audit=journal,
+            clock=clock,
+        ),
     )
 
 
@@ -303,6 +315,7 @@ def _people(
         present=lambda: hub.listeners > 0 or len(challenges) > 0,
         changed=on_card,
         waits=runs.asked,
+        wanted=lambda want_id, state: hub.publish("credential_request", {"id": want_id, "state": state}),
         mute=sessions.mute,
     )
     desktop.waiting = desk.waiting

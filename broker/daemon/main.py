@@ -64,6 +64,7 @@ async def serve(
         serving, endpoints = _open_doors(house, tasks, places, passed, transient=transient)
         tasks.create_task(house.office.verify_at_start())
         serving.append(tasks.create_task(_upkeep(house)))
+        serving.append(tasks.create_task(house.office.watch_policies()))
         serving.append(tasks.create_task(house.premises.desktop.run()))
         sockets.notify(environ, "READY=1\nSTATUS=serving")
         print("ready", flush=True)  # noqa: T201 - whoever started this daemon waits for the word

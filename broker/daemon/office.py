@@ -1,6 +1,6 @@
 """The Office: what humans can have done through control.sock: the vault's state, approvals and sessions.
 
-Policy, operations and audit events are archive.py's, credentials are credentials.py's.
+Policy is policy_office.py's, operations and audit events archive.py's, credentials are credentials.py's.
 Each change is recorded durably before the answer; what takes away happens even where it can't be recorded.
 """
 
@@ -15,7 +15,7 @@ from broker.audit import AuditError
 from broker.audit.endorse import Sign
 from broker.audit.seal import EpochReason
 from broker.contract.openapi import document
-from broker.contract.reasons import LockReason, VaultState
+from broker.contract.reasons import ApprovalState, LockReason, VaultState
 from broker.contract.schemas import UnknownSchemaError, schema
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
@@ -23,6 +23,7 @@ from broker.core.events import EventName
 from broker.daemon.credentials import told
 from broker.daemon.log_watch import told_of
 from broker.daemon.openings import refuse_called_off
+from broker.daemon.people import PeopleOffice
 from broker.daemon.unlock_ways import UnlockWays
 from broker.operations.ledger import LedgerError
 from broker.policyfiles.files import PolicyError
@@ -40,7 +41,7 @@ EVIDENCE_FINGERPRINTS = "evidence/fingerprints"
 EVIDENCE_SEALS = "evidence/seals"
 
 
-class DaemonOffice(UnlockWays):
+class DaemonOffice(PeopleOffice, UnlockWays):
     """Implements server.office.Office."""
 
     @property
@@ -81,11 +82,7 @@ class DaemonOffice(UnlockWays):
                 "locked_for": self._locked_for,
                 "methods": [method.value for method in at.vault.methods],
             },
-            "policy": {
-                "digest": at.rulebook.digest,
-                "counter": at.rulebook.counter,
-                "pending": await asyncio.to_thread(self._is_pending),
-            },
+            "policy": await self._policy_status(),
             "audit": at.watch.to_json(),
             "approvals": {"pending": at.desk.pending},
             "sessions": len(at.sessions),
@@ -141,8 +138,7 @@ class DaemonOffice(UnlockWays):
         try:
             at.rulebook.use(self._of_vault(at.vault.trusted_policy))
         except PolicyError as error:
-            at.rulebook.use(None)
-            self._warn(f"the trusted policy can't be read by this version, so nothing is allowed: {error}")
+            self._warn(f"the trusted policy does not load, so nothing is allowed: {error}")
         await self._look_at_ledger()
         await self._new_epoch(EpochReason.UNLOCK, root=at.vault.sign_as_root)
         self._post_verified()
@@ -270,7 +266,8 @@ class DaemonOffice(UnlockWays):
             raise told(error) from None
         if document.get("end_session") is True:
             self._at.sessions.end(waiting.question.session.id, Ended.REVOKED)
-        return {"id": waiting.id, "state": waiting.state.value}
+        denial = waiting.denial if waiting.state is ApprovalState.DENIED else {}
+        return {"id": waiting.id, "state": waiting.state.value, **denial}
 
     async def _remember_head(self) -> None:
         at = self._at
@@ -329,14 +326,6 @@ class DaemonOffice(UnlockWays):
         if os.environ.get("TMUX") or os.environ.get("STY"):
             found.append("the daemon runs inside a terminal multiplexer that others of this user can type into")
         return list(found)
-
-    def _is_pending(self) -> bool:
-        if self._at.custody.state is not VaultState.READY:
-            return False
-        try:
-            return self._at.rulebook.is_pending()
-        except PolicyError:
-            return True
 
     def _state(self) -> JsonObject:
         return {"state": self._at.custody.state.value, "term": self._at.vault.term}

@@ -49,6 +49,15 @@ def check(
     return CheckReport(policy=policy, faults=tuple(sorted(_forgeable(policy))), warnings=tuple(sorted(warnings)))
 
 
+def verified(files: Sequence[PolicyFile]) -> Policy:
+    """The policy of files that may be in force. Raises PolicyError with every fault, those of a check too."""
+    policy = load_policy(files)
+    faults = tuple(sorted(_forgeable(policy)))
+    if faults:
+        raise PolicyError("\n".join(map(str, faults)), faults)
+    return policy
+
+
 def _told(place: Place, key: str, problem: str, expected: str = "") -> Fault:
     return Fault(file=place.file, line=place.line, key=key, problem=problem, expected=expected)
 

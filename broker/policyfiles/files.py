@@ -5,7 +5,7 @@ The digest covers every file of the set, the CA files among them, and nothing el
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.contract.wire import digest
 from broker.core.policy.faults import Fault
@@ -21,10 +21,12 @@ class PolicyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyFile:
-    """One file of the set. `name` is relative to the policy directory, with slashes."""
+    """One file of the set. `name` is its own in the user's directory, and its whole path in the machine's."""
 
     name: str
     raw: bytes
+    modified_at_ms: int | None = field(default=None, compare=False)
+    uid: int | None = field(default=None, compare=False)
 
 
 def policy_digest(files: Iterable[PolicyFile]) -> str:

@@ -29,42 +29,35 @@ kind = "carrier pigeon"
 """
 
 
+def change(direction: str, subject: str, was: str, becomes: str, place: str | None) -> JsonValue:
+    return {
+        "direction": direction,
+        "subject": subject,
+        "was": was,
+        "becomes": becomes,
+        "place": place,
+        "rule": "r",
+        "was_place": place,
+        "lines": [{"sign": "+", "text": 'approval = "session"'}],
+    }
+
+
 def pending(**changes: JsonValue) -> dict[str, JsonValue]:
     return {
         "digest": DIGEST,
         "counter": 18,
+        "state": "changed",
+        "edited": [{"name": "github.toml", "status": "changed", "modified_at_ms": 1_763_130_000_000, "uid": 1000}],
+        "unchanged": 34,
+        "voids": {"cards": 0, "grants": 2},
         "files": [{"name": "github.toml", "sha256": "0" * 64}],
         "faults": [],
         "warnings": [],
         "changes": [
-            {
-                "direction": "tightens",
-                "subject": "any DELETE github releases.delete",
-                "was": "ask each",
-                "becomes": "denied",
-                "place": None,
-            },
-            {
-                "direction": "loosens",
-                "subject": "claude-* WRITE github\x1b",
-                "was": "ask each",
-                "becomes": "session 50",
-                "place": "github.toml:31",
-            },
-            {
-                "direction": "loosens",
-                "subject": "any READ shop orders.get",
-                "was": "denied",
-                "becomes": "session 5",
-                "place": "shop.toml:3",
-            },
-            {
-                "direction": "loosens",
-                "subject": "any READ shop orders.list",
-                "was": "denied",
-                "becomes": "session 5",
-                "place": "shop.toml:3",
-            },
+            change("tightens", "any DELETE github releases.delete", "ask each", "denied", None),
+            change("loosens", "claude-* WRITE github\x1b", "ask each", "session 50", "github.toml:31"),
+            change("loosens", "any READ shop orders.get", "denied", "session 5", "shop.toml:3"),
+            change("loosens", "any READ shop orders.list", "denied", "session 5", "shop.toml:3"),
         ],
         "same": False,
         **changes,

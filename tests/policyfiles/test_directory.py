@@ -1,11 +1,13 @@
 """Reading the directory: no link is followed, no stranger's file is read, and nothing is read without bound."""
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from broker.policyfiles.directory import MAX_FILE_BYTES, MAX_FILES, read_directory
+from broker.policyfiles.directory import MAX_ENTRIES, MAX_FILE_BYTES, MAX_FILES, glance, read_directory, read_system
 from broker.policyfiles.files import PolicyError
 
 ME = os.getuid()
@@ -87,7 +89,7 @@ def test_a_strangers_file_is_refused(place: Path) -> None:
         return
     os.chown(place / "b.toml", 12345, -1)
 
-    assert "b.toml: belongs to uid 12345; it has to belong to root or uid 0" in refused(place)
+    assert "b.toml: belongs to uid 12345; it has to belong to root" in refused(place)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory"])
@@ -130,3 +132,91 @@ def test_a_name_that_is_no_text_is_refused(place: Path) -> None:
         pass
 
     assert refused(place).isascii()
+
+
+def test_more_entries_of_any_name_than_the_bound_are_refused_and_not_looked_through(place: Path) -> None:
+    for number in range(MAX_ENTRIES):
+        (place / f"n{number}.txt").touch()
+
+    assert f"holds more than {MAX_ENTRIES} files" in refused(place)
+    assert ("too many",) == glance(place, settled_ns=-(10**15))
+
+
+def test_a_file_knows_when_and_by_whom_it_was_written(place: Path) -> None:
+    os.utime(place / "a.toml", (5, 7))
+
+    file = read_directory(place, ME)[0]
+    assert (7000, (place / "a.toml").stat().st_uid) == (file.modified_at_ms, file.uid)
+
+
+def changes(place: Path) -> list[Callable[[], object]]:
+    a = place / "a.toml"
+    return [
+        lambda: a.write_bytes(b"version = 2\n# a\n"),
+        lambda: a.chmod(0o600),
+        lambda: os.link(a, place / "c.txt"),
+        (place / "new.toml").touch,
+        lambda: (place / "new.toml").rename(place / "newer.toml"),
+        (place / "newer.toml").unlink,
+        lambda: (a.rename(place / "old.txt"), (place / "old.txt").rename(a)),
+        lambda: place.chmod(0o700),
+        lambda: place.rename(place.with_name("moved")),
+    ]
+
+
+def test_a_glance_differs_after_every_change_and_stays_without_one(place: Path) -> None:
+    def look() -> tuple[object, ...] | None:
+        return glance(place, settled_ns=-(10**15))
+
+    for change in changes(place):
+        before = look()
+        assert before == look()
+        change()
+        assert before != look()
+    assert ("none",) == look()
+
+
+def test_a_glance_at_what_was_just_written_is_not_relied_on(place: Path) -> None:
+    assert glance(place) is None
+    assert ("none",) == glance(place / "nosuch")
+    assert ("unreadable", errno.ENOTDIR) == glance(place / "a.toml")
+
+
+def test_the_machines_own_files_go_by_their_whole_path(place: Path) -> None:
+    assert [str(place / "a.toml"), str(place / "b.toml"), str(place / "ca.pem")] == [
+        file.name for file in read_system(place, root_uid=ME)
+    ]
+    assert () == read_system(place / "nosuch", root_uid=ME)
+    assert () == read_system(place / "nosuch" / "deeper", root_uid=ME)
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [(0o777, True), (0o775, True), (0o1777, False), (0o755, False)])
+def test_every_directory_above_is_changed_by_root_alone(place: Path, mode: int, is_refused: bool) -> None:  # noqa: FBT001 - a verdict
+    place.parent.chmod(mode)
+    try:
+        if not is_refused:
+            assert read_system(place, root_uid=ME)
+            return
+        with pytest.raises(PolicyError, match="is no directory that root alone may change"):
+            read_system(place, root_uid=ME)
+    finally:
+        place.parent.chmod(0o700)
+
+
+def test_a_link_above_is_refused(place: Path) -> None:
+    place.parent.with_name("link").symlink_to(place.parent)
+    try:
+        with pytest.raises(PolicyError, match="is no directory that root alone may change"):
+            read_system(place.parent.with_name("link") / "policies", root_uid=ME)
+    finally:
+        place.parent.with_name("link").unlink()
+
+
+def test_another_users_directory_above_is_refused(place: Path) -> None:
+    with pytest.raises(PolicyError):
+        read_system(place, root_uid=ME + 1) if ME else read_system(strangers(place), root_uid=0)
+
+
+def strangers(place: Path) -> Path:
+    os.chown(place.parent, 12345, -1)
+    return place

@@ -48,6 +48,7 @@ class Change:
     place: Place | None = None
     rule: str | None = None  # that decides now, or did
     was_place: Place | None = None  # in the policy before
+    is_gone: bool = False  # `place` is where it stood before
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
@@ -182,6 +183,7 @@ def _compared(old: Policy, new: Policy, agent: str, subject: Subject) -> Iterato
             place=becomes.place or was.place,
             rule=becomes.rule or was.rule,
             was_place=was.place,
+            is_gone=becomes.place is None,
         )
     if not explored.whole:
         yield _uncompared("")
@@ -292,6 +294,7 @@ def _reach(old: Policy, new: Policy) -> Iterator[Change]:
                     was=f"{word} {before}" if before else f"no {word}",
                     becomes=f"{word} {after}",
                     place=service.place,
+                    was_place=None if was is None else was.place,
                 )
 
 
@@ -307,14 +310,17 @@ def _readings(old: Policy, new: Policy) -> Iterator[Change]:
     for name in sorted(set(old.services) & set(new.services)):
         was, service = old.services[name], new.services[name]
         if (was.tls, dict(was.headers)) != (service.tls, dict(service.headers)):
-            yield _reading_change(f"service {name}", "trust in its certificates or fixed headers", service.place)
+            what = "trust in its certificates or fixed headers"
+            yield _reading_change(f"service {name}", what, service.place, was.place)
         if _trust(was) != _trust(service):
-            yield _reading_change(f"service {name}", "what it takes as its hosts' keys, or leaves there", service.place)
+            what = "what it takes as its hosts' keys, or leaves there"
+            yield _reading_change(f"service {name}", what, service.place, was.place)
         before, after = _operations(was), _operations(service)
         for key in sorted(set(before) & set(after)):
             if _meaning(before[key], service) != _meaning(after[key], service):
                 subject = f"operation {name} {key}"
-                yield _reading_change(subject, "its request or the reading of its answers", after[key].place)
+                what = "its request or the reading of its answers"
+                yield _reading_change(subject, what, after[key].place, before[key].place)
 
 
 def _operations(service: Service) -> Mapping[str, Operation | SshOperation]:
@@ -326,8 +332,9 @@ def _trust(service: Service) -> dict[str, object]:
     return {name: (host.trust, host.jump, host.marker) for name, host in hosts.items()}
 
 
-def _reading_change(subject: str, what: str, place: Place) -> Change:
-    return Change(direction=LOOSENS, subject=subject, was=f"{what} as trusted", becomes="changed", place=place)
+def _reading_change(subject: str, what: str, place: Place, was_place: Place) -> Change:
+    was = f"{what} as trusted"
+    return Change(direction=LOOSENS, subject=subject, was=was, becomes="changed", place=place, was_place=was_place)
 
 
 def _meaning(operation: Operation | SshOperation, service: Service) -> dict[str, object]:
@@ -341,7 +348,14 @@ def _agents(old: Policy, new: Policy) -> Iterator[Change]:
         was, agent = old.agents[name], new.agents[name]
         if (was.exe, was.argv, was.sha256) != (agent.exe, agent.argv, agent.sha256):
             what = "the programs that it names as trusted"
-            yield Change(direction=LOOSENS, subject=f"agent {name}", was=what, becomes="changed", place=agent.place)
+            yield Change(
+                direction=LOOSENS,
+                subject=f"agent {name}",
+                was=what,
+                becomes="changed",
+                place=agent.place,
+                was_place=was.place,
+            )
 
 
 def _limits(old: Limits, new: Limits) -> Iterator[Change]:
