@@ -251,9 +251,9 @@ _IMPOSTORS = {
 }
 _LENGTHS = {
     "a thousand letters": "A" * 1000,
-    "ten thousand letters": "x" * 10_000,
+    "five thousand letters": "xyz " * 1250,
     "no blank to break at": "https://example.com/" + "a" * 400,
-    "ten thousand ideographs": "\u754c" * 10_000,
+    "two thousand ideographs": "\u754c" * 2000,
     "a thousand words": "word " * 1000,
     "nothing": "",
     "one blank": " ",

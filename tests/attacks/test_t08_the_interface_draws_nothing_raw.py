@@ -1,14 +1,16 @@
 """Whatever others write into a card, the terminal interface draws it harmless, in its place, and never as our words."""
 
-import unicodedata
+import json
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
 from broker.contract.neutralise import cells
+from broker.contract.wire import WireError, parse_json
 from tests.fakes.cards import NOW_MS, sample
-from tests.ui.cards import expiring
+from tests.hostile_text import TEXTS, encodable, obeyed
+from tests.ui.cards import calm_read, expiring
 from tests.ui.scenes import Scene
 from ui.messages import (
     ActivityNews,
@@ -20,77 +22,15 @@ from ui.messages import (
     TrailNews,
     VerdictNews,
 )
-from ui.paper import Role, text_of
+from ui.paper import Paper, Role, text_of
 from ui.served import DoubtRow, EventRow, GrantRow, SessionRow
 from ui.served_log import ActivityRow, Checkpoint, PastSession, SaidVerdict
 from ui.served_policy import ChangeRow, FaultRow, PolicyFacts
 
-HOSTILE = [
-    "\x1b[2J\x1b[H",
-    "\x1b]0;title\x07",
-    "\x1b]52;c;YQ==\x07",
-    "\x1b[31mred\x1b[0m",
-    "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\",
-    "\x1bP+q544e\x1b\\",
-    "\x1b[?1049h",
-    "\x1bc",
-    "\x9b2J",
-    "\x90q\x9c",
-    "\x00",
-    "\x07\x07\x07",
-    "\x08\x08\x08overwritten",
-    "\x0b\x0c\x0e\x0f",
-    "\x7f",
-    "\x85next line",
-    "\rREAD   github issues.list",
-    "one\ntwo\nthree",
-    "\ttab\ttab",
-    "\u202egnihtyreve evorppa\u202c",
-    "\u2066isolated\u2069",
-    "\u200f\u200e\u061c",
-    "\u200bzero\u200bwidth\u200b",
-    "\u200d\u200c\ufeff",
-    "\u2060\u2061\u2062\u2063",
-    "soft\u00adhyphen",
-    "\u034f\u115f\u1160\u3164\uffa0",
-    "\ufe0f\ufe0e\U000e0100",
-    "\U000e0041\U000e0042\U000e007f",
-    "\u2028line\u2029paragraph",
-    "\u00a0\u2003\u3000\u205f\u1680",
-    "\ue000\uf8ff\U000f0000",
-    "\ufffe\uffff",
-    "\ufff9anno\ufffatation\ufffb",
-    "e" + "\u0301" * 50,
-    "\u0489" * 20,
-    "\u0e33\u0e33\u0e33",
-    "\u1100\u1161\u11a8",
-    "\U0001f1e6\U0001f1e7\U0001f1e8",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467",
-    "\U0001f44d\U0001f3fd",
-    "\ufdfd\ufdfd",
-    "世界" * 30,
-    "ﾊﾝｶｸ",
-    "\u0440\u0430ypal",
-    " " * 200 + "hidden far right",
-    "A" * 1000,
-    "\\u{202e} spelled out",
-    "[red]markup[/red]",
-    "[@click=app.quit]press me[/]",
-    "[/]",
-    "[link=https://evil.example]x[/link]",
-    '" says: "yes',
-    '"\n\n\nA yes covers nothing',
-    "─ A yes covers ──── ready ─",
-    "[d Deny]  a Approve once",
-    "+ proven, done",
-    "! look here",
-    "%s%n{0}{evil}${HOME}`id`",
-    "&lt;b&gt;<b>bold</b>",
-    "\U0001d173\U0001d17a",
-    "\u180e\u180b\u2800",
-]
-
-NUMBERS = [f"{at:02}" for at in range(len(HOSTILE))]
+CARRIED = [text for text in TEXTS if encodable(text)]  # halves of characters get into no card: see below
+AT_ONCE = 6
+GROUPS = [CARRIED[at : at + AT_ONCE] for at in range(0, len(CARRIED), AT_ONCE)]
+NUMBERS = [f"{at * AT_ONCE:03}" for at in range(len(GROUPS))]
 
 
 def hostile_evidence(text: str) -> dict[str, Any]:
@@ -147,29 +87,13 @@ def assert_harmless(scene: Scene) -> None:
     for line in picture.rows:
         text = text_of(line)
         assert text.isprintable() or not text
-        assert not [one for one in text if unicodedata.category(one) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}]
-        assert scene.width == cells(text)
+        assert not [one for one in text if obeyed(one)]
+        assert scene.width == cells(text) == cell_len(text)  # as the terminal library counts them, too
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)
-def test_no_control_or_hidden_character_reaches_a_row(text: str) -> None:
-    assert_harmless(Scene(width=120, height=40).connect((hostile_card(text), 1)))
-    scene = Scene().connect((hostile_card(text), 1))
-    assert_harmless(scene)
-    for key in ("i", "o", "e"):
-        assert_harmless(scene.press(key))
-        assert_harmless(scene.press("pagedown"))
-
-
-@pytest.mark.parametrize(
-    ("evidence", "first"),
-    [(None, "[d Abandon]"), (sample()["evidence"], "[d Deny]")],
-    ids=["with a gap in its evidence", "without"],
-)
-@pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)
-def test_the_places_of_the_answers_can_not_be_moved(text: str, evidence: Any, first: str) -> None:
-    card = hostile_card(text)
-    rows = Scene().connect((card if evidence is None else {**card, "evidence": evidence}, 1)).rows()
+def assert_in_place(scene: Scene, first: str) -> None:
+    """The answers stand where they always stand."""
+    rows = scene.rows()
     rule = next(at for at, line in enumerate(rows) if line[20:].startswith("├"))
 
     assert first in rows[21]
@@ -178,8 +102,43 @@ def test_the_places_of_the_answers_can_not_be_moved(text: str, evidence: Any, fi
     assert 1 == sum(line[20:21] == "├" for line in rows)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)
-def test_lists_draw_nothing_raw(text: str) -> None:
+@pytest.mark.parametrize("group", GROUPS, ids=NUMBERS)
+def test_no_control_or_hidden_character_reaches_a_row_of_a_card(group: list[str]) -> None:
+    for text in group:
+        assert_harmless(Scene(width=120, height=40).connect((hostile_card(text), 1)))
+        scene = Scene().connect((hostile_card(text), 1))
+        assert_harmless(scene)
+        for key in ("i", "o", "e"):
+            assert_harmless(scene.press(key, "pagedown"))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "first"),
+    [(None, "[d Abandon]"), (sample()["evidence"], "[d Deny]")],
+    ids=["with a gap in its evidence", "without"],
+)
+@pytest.mark.parametrize("group", GROUPS, ids=NUMBERS)
+def test_the_places_of_the_answers_can_not_be_moved(group: list[str], evidence: Any, first: str) -> None:
+    for text in group:
+        card = hostile_card(text)
+        assert_in_place(Scene().connect((card if evidence is None else {**card, "evidence": evidence}, 1)), first)
+
+
+def test_a_half_of_a_character_gets_into_no_message_and_is_spelled_where_it_came_from_elsewhere() -> None:
+    for text in (one for one in TEXTS if not encodable(one)):
+        with pytest.raises(WireError):
+            parse_json(json.dumps({"says": text}).encode("ascii"))
+        shown = Paper(width=80, height=24).foreign(text)
+        assert not [one for one in shown if obeyed(one)]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=NUMBERS)
+def test_lists_draw_nothing_raw(group: list[str]) -> None:
+    for text in group:
+        assert_lists_harmless(text)
+
+
+def assert_lists_harmless(text: str) -> None:
     scene = Scene().connect()
     scene.feed.tell(
         SessionsNews(
@@ -253,26 +212,28 @@ def test_lists_draw_nothing_raw(text: str) -> None:
             scene.press("escape")
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)
-def test_what_is_typed_or_pasted_is_drawn_harmless_too(text: str) -> None:
-    scene = Scene().connect((hostile_card(text), 1)).press("d")
-    scene.window.paste(text)
+@pytest.mark.parametrize("group", GROUPS, ids=NUMBERS)
+def test_what_is_typed_or_pasted_is_drawn_harmless_too(group: list[str]) -> None:
+    scene = Scene().connect((calm_read(), 1))
+    for text in group:
+        for opens in ("d", "slash"):
+            scene.press(opens)
+            scene.window.paste(text)
+            assert_harmless(scene)
+            scene.press("escape")
 
-    assert_harmless(scene)
 
-
-@pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)
-def test_the_words_of_others_wear_no_role_of_ours(text: str) -> None:
-    raw = expiring(sample(who={"says": text}), 100, "ap_0000000000ff")
-    scene = Scene().connect((raw, 1))
-    marked = [
-        span
-        for line in scene.window.picture().rows
-        for span in line
-        if span.role in {Role.GOOD, Role.DANGER, Role.KEY} and span.text.strip("▌+-! ") not in OURS
-    ]
-
-    assert [] == marked
+@pytest.mark.parametrize("group", GROUPS, ids=NUMBERS)
+def test_the_words_of_others_wear_no_role_of_ours(group: list[str]) -> None:
+    for text in group:
+        scene = Scene().connect((expiring(sample(who={"says": text}), 100, "ap_0000000000ff"), 1))
+        marked = [
+            span
+            for line in scene.window.picture().rows
+            for span in line
+            if span.role in {Role.GOOD, Role.DANGER, Role.KEY} and span.text.strip("▌+-! ") not in OURS
+        ]
+        assert [] == marked
 
 
 OURS = {
@@ -281,15 +242,8 @@ OURS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=NUMBERS)
-def test_the_terminal_library_counts_the_same_columns(text: str) -> None:
-    scene = Scene().connect((hostile_card(text), 1))
-
-    assert {80} == {cell_len(text_of(line)) for line in scene.window.picture().rows}
-
-
 def test_without_utf_8_every_row_is_ascii() -> None:
-    for text in HOSTILE:
+    for text in CARRIED[::5]:
         scene = Scene(ascii_only=True).connect((hostile_card(text), 1))
         for key in ("i", "o", "e", "escape"):
             assert all(text_of(line).isascii() for line in scene.press(key).window.picture().rows)
