@@ -15,6 +15,7 @@ from broker.approvals.answers import Answer, AnswerRefused, Served, Verify, answ
 from broker.approvals.past import Past
 from broker.approvals.prompts import Prompts
 from broker.approvals.waiting import Waiting, card_of, group_of, row
+from broker.approvals.wants import Wants
 from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject
 from broker.core import approval
@@ -28,7 +29,9 @@ REFUSED_RECORDED = 50  # answers to one card that did not count; whoever goes on
 
 
 class Desk:
-    """Holds cards. `present` tells whether an approver is connected; `changed` is called with a card's id and state.
+    """Holds cards, and in `wants` the credentials that agents ask for; what ends the ones ends the others.
+
+    `present` tells whether an approver is connected; `changed` is called with a card's id and state.
 
     `waits` is called with the id of each request that a human is asked about, and of no other.
     """
@@ -43,6 +46,7 @@ class Desk:
         present: Callable[[], bool],
         changed: Callable[[str, str], None],
         waits: Callable[[str], None] = lambda _: None,
+        wanted: Callable[[str, str], None] = lambda _, __: None,
         mute: Callable[[str, str], object],
     ) -> None:
         self._audit = audit
@@ -56,6 +60,15 @@ class Desk:
         self._cards: OrderedDict[str, Waiting] = OrderedDict()
         self._prompts = Prompts(monotonic_s=clock.monotonic_s)
         self._past = Past(self._prompts)
+        self.wants = Wants(
+            audit=audit,
+            clock=clock,
+            prompts=self._prompts,
+            present=present,
+            changed=wanted,
+            waits=waits,
+            mute=mute,
+        )
 
     async def ask(self, question: Question) -> Approved | Chosen | Declined | Joined:
         """Put the question before a human and wait, at most until the card expires."""
@@ -134,6 +147,10 @@ class Desk:
         ended = 0
         if happening is Happening.LOCKED:
             self._past.forget()
+        if credential is None:
+            self.wants.void(happening, session_id=session_id)
+        elif happening is Happening.CREDENTIAL_CHANGED:
+            self.wants.provided(credential)  # nothing waits for one that was there before
         for waiting in list(self._cards.values()):
             question = waiting.question
             if session_id is not None and question.session.id != session_id:
@@ -147,7 +164,7 @@ class Desk:
         for waiting in list(self._cards.values()):
             if waiting.question.correlation_id == correlation_id:
                 return self._settle(waiting, Happening.WITHDRAWN)
-        return False
+        return self.wants.withdraw(correlation_id)
 
     def listing(self, state: str | None = None) -> list[JsonObject]:
         """Cards as a list shows them, oldest first: names and states, no bodies."""

@@ -7,7 +7,9 @@ all programs of a user that no policy names count as one. Shows nothing and sett
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from broker.approvals.want import Want
 from broker.core.ledger import change_key
 from broker.ports import Question
 
@@ -15,6 +17,9 @@ WINDOW_S = 60.0
 DAY_S = 86_400.0
 DENIALS_KEPT = 1000
 DENIALS_COUNTED = 100  # of one rule in a day; more are told as that many
+
+
+Asked: TypeAlias = Question | Want
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +50,7 @@ class Prompts:
         self._denials: OrderedDict[Hashable, Denial] = OrderedDict()
         self._days: OrderedDict[Hashable, deque[float]] = OrderedDict()
 
-    def count(self, question: Question) -> Over | None:
+    def count(self, question: Asked) -> Over | None:
         """Count one more prompt; or say which budget is used up."""
         now = self._monotonic_s()
         self._forget(now - WINDOW_S)
@@ -58,19 +63,20 @@ class Prompts:
             self._recent.setdefault(key, deque()).append(now)
         return None
 
-    def deny(self, question: Question) -> None:
+    def deny(self, question: Asked) -> None:
         """Remember that a human denied this change."""
         change, now = _change(question), self._monotonic_s()
         self._denials.pop(change, None)
         self._denials[change] = Denial(at_s=now, until_s=now + question.policy.limits.denial_memory_s)
-        rule = _under_rule(question)
-        day = self._days[rule] = self._days.pop(rule, deque(maxlen=DENIALS_COUNTED))
-        day.append(now)
+        if isinstance(question, Question):
+            rule = _under_rule(question)
+            day = self._days[rule] = self._days.pop(rule, deque(maxlen=DENIALS_COUNTED))
+            day.append(now)
         for kept in (self._denials, self._days):
             while len(kept) > DENIALS_KEPT:
                 kept.popitem(last=False)
 
-    def denied_recently(self, question: Question) -> Denial | None:
+    def denied_recently(self, question: Asked) -> Denial | None:
         """The denial that still stands for this change."""
         denial = self._denials.get(_change(question))
         return denial if denial is not None and denial.until_s > self._monotonic_s() else None
@@ -94,7 +100,7 @@ class Prompts:
                 del self._recent[key]
 
 
-def _budgets(question: Question) -> list[tuple[tuple[str, Hashable], int]]:
+def _budgets(question: Asked) -> list[tuple[tuple[str, Hashable], int]]:
     uid, per_minute = question.caller.program.uid, question.policy.limits.prompts_per_minute
     return [
         (("session", question.session.id), per_minute),
@@ -107,11 +113,13 @@ def _under_rule(question: Question) -> Hashable:
     return (question.caller.program.uid, question.caller.agent, question.ask.rule.id)
 
 
-def _change(question: Question) -> Hashable:
+def _change(question: Asked) -> Hashable:
     """What a denial is remembered for: this change, by this agent and user.
 
     Where the operation does not say what tells its changes apart, and for reads, its targets do.
     """
+    if isinstance(question, Want):
+        return (question.caller.program.uid, question.caller.agent, ("credential", question.credential))
     frozen, declared = question.frozen, question.frozen.declared
     what: Hashable = change_key(frozen)
     if what is None or (declared is not None and declared.change_key is None):

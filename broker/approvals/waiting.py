@@ -39,6 +39,11 @@ class Waiting:
     refused: int = 0
     served: dict[Hashable, Served] = field(default_factory=dict)
 
+    @property
+    def denial(self) -> JsonObject:
+        """What a no to it covers."""
+        return {"memory_s": self.question.policy.limits.denial_memory_s}
+
 
 def card_of(
     question: Question, *, card_id: str, log_id: str, now_ms: int, before: JsonObject = NOTHING_BEFORE

@@ -9,20 +9,25 @@ import sys
 import time
 from argparse import Namespace
 
+from broker.cli import credential_wants
 from broker.cli.arguments import Verbs
-from broker.cli.faults import CliError
+from broker.cli.faults import CliError, UsageError
 from broker.cli.output import number, show, table, text
 from broker.cli.prompts import confirmed, word
 from broker.cli.reach import desk, places, running
 from broker.client import evidence_words
 from broker.client.card_evidence import COLLECT, LIMIT
 from broker.client.card_text import card_lines
-from broker.client.card_words import countdown, yes_once, yes_session
+from broker.client.card_words import countdown, lifetime, yes_once, yes_session
 from broker.client.control import ControlClient, Served
+from broker.client.control_people import People
+from broker.client.faults import Refused
 from broker.client.hardening import harden
-from broker.contract.neutralise import visible_json
+from broker.client.reasons_ready import READY_NAMES, READY_REASONS
+from broker.contract.exits import FAULTS_FOUND
+from broker.contract.neutralise import visible, visible_json
 from broker.contract.reasons import ApprovalState
-from broker.contract.wire import JsonObject, JsonValue, dump
+from broker.contract.wire import JsonObject, JsonValue, dump, parse_object
 
 LONGEST_ARMING_S = 60.0
 _ROUNDING_S = 0.05  # the daemon counts by its own clock
@@ -60,10 +65,12 @@ def _verbs(noun: str) -> Verbs:
     )
     no = verbs.add("deny", "say no")
     no.add_argument("--end-session", action="store_true", help="and end the agent's session")
+    no.add_argument("--because", choices=READY_NAMES, help="a reason that is ready: " + "; ".join(READY_REASONS))
     for verb in (yes, no):
         verb.add_argument("--reason", metavar="TEXT", help="your words; a denial's are told to the agent")
-    for verb in (shown, yes, *ways, no):
+    for verb in (shown, yes, *ways):
         verb.add_argument("id", metavar="ID")
+    no.add_argument("ids", metavar="ID", nargs="+")
     return verbs
 
 
@@ -73,7 +80,9 @@ def _list(options: Namespace) -> int:
         if options.follow:
             return _follow(control, state, as_json=options.json)
         found = control.approvals(state=state)
-    show({"approvals": found}, _listing(found), as_json=options.json)
+        wants = credential_wants.waiting(control) if state in {None, "pending"} else []
+    lines = [*_listing(found), *credential_wants.listing(wants, _now_ms())]
+    show({"approvals": [*found], "credential_requests": [*wants]}, lines, as_json=options.json)
     return 0
 
 
@@ -87,7 +96,17 @@ def _follow(control: ControlClient, state: str | None, *, as_json: bool) -> int:
         for event in stream:
             if event is not None and event.name in {"approval", "reset"}:
                 _changes(control, last, as_json=as_json)
+            elif event is not None and event.name == "credential_request":
+                _want_changed(control, parse_object(event.data.encode()).get("id"), as_json=as_json)
     return 0
+
+
+def _want_changed(control: ControlClient, want_id: JsonValue, *, as_json: bool) -> None:
+    for want in People(control).wants():
+        if want.get("id") == want_id:
+            what = f"{text(want, 'id')} {text(want, 'state'):<8} CREDENTIAL {text(want, 'credential')}"
+            line = f"{what} for {text(want, 'service')} ({text(want, 'agent')})"
+            print(visible_json(dump(want).decode()) if as_json else line, flush=True)
 
 
 def _changes(control: ControlClient, last: dict[str, JsonValue], *, as_json: bool) -> None:
@@ -113,7 +132,7 @@ def _listing(found: list[dict[str, JsonValue]]) -> list[str]:
         (
             item.get("id"),
             item.get("effect"),
-            item.get("operation"),
+            _grouped(item),
             item.get("target"),
             item.get("agent"),
             countdown(number(item, "expires_at_ms") - now_ms) if item.get("state") == "pending" else item.get("state"),
@@ -123,7 +142,16 @@ def _listing(found: list[dict[str, JsonValue]]) -> list[str]:
     return table(("Id", "Effect", "Operation", "Target", "Agent", "Left or state"), rows)
 
 
+def _grouped(item: JsonObject) -> JsonValue:
+    """The operation; with the number of its kind where several wait, each of which is answered by itself."""
+    size = number(item, "group_size")
+    several = size > 1 and item.get("state") == "pending"
+    return f"{item.get('operation')} (1 of {size})" if several else item.get("operation")
+
+
 def _show(options: Namespace) -> int:
+    if options.id.startswith(credential_wants.PREFIX):
+        return credential_wants.show_one(options, _now_ms())
     with desk(options, transient=False, session=True) as reached:
         served = reached.control.approval(options.id)
     show(served.raw, _card(served), as_json=options.json)
@@ -220,10 +248,34 @@ def _wait_armed(served: Served, shown_at: float) -> None:
 
 
 def _deny(options: Namespace) -> int:
+    """No to each, by itself: one that can't be denied any more keeps none of the others waiting."""
+    reason = options.reason
+    if options.because is not None:
+        if reason is not None:
+            raise UsageError("either --reason or --because")
+        reason = READY_REASONS[READY_NAMES.index(options.because)]
+    code, refused = 0, None
+    for name in options.ids:
+        try:
+            code = max(code, _deny_one(name, reason, options))
+        except Refused as fault:
+            if len(options.ids) > 1:
+                print(f"doorward: {visible(name)}: {visible(str(fault))}", file=sys.stderr, flush=True)
+            refused = fault
+    if refused is not None and len(options.ids) == 1:
+        raise refused
+    return code if refused is None else FAULTS_FOUND
+
+
+def _deny_one(name: str, reason: str | None, options: Namespace) -> int:
+    if name.startswith(credential_wants.PREFIX):
+        return credential_wants.decline(name, reason, as_json=options.json)
     with running(places()) as control:
-        answer = control.deny(options.id, reason=options.reason, end_session=options.end_session)
+        answer = control.deny(name, reason=reason, end_session=options.end_session)
     ended = "; its session is ended" if options.end_session else ""
-    show(answer, [f"{text(answer, 'state')}: nothing is sent{ended}"], as_json=options.json)
+    remembered = number(answer, "memory_s")
+    stands = f"; the same change is refused for {lifetime(remembered)} without asking" if remembered else ""
+    show(answer, [f"{text(answer, 'state')}: nothing is sent{stands}{ended}"], as_json=options.json)
     return 0 if answer.get("state") == "denied" else 1
 
 

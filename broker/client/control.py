@@ -295,6 +295,14 @@ class ControlClient:
         body: dict[str, JsonValue] = {"policy_digest": policy_digest, "counter": counter, "signature": signature}
         return self._ask("POST", "/v1/policy/trust", body, answer_s=LOCAL_WORK_S)
 
+    # For verbs that stand in modules of their own.
+
+    def ask(self, method: str, target: str, body: JsonObject | None = None) -> dict[str, JsonValue]:
+        return self._ask(method, target, body)
+
+    def ask_signed(self, method: str, target: str, verb: str, params: JsonObject, key: Signer) -> dict[str, JsonValue]:
+        return self._signed(method, target, verb, params, key)
+
     def _signed(
         self, method: str, target: str, verb: str, params: JsonObject, key: Signer, secret: JsonObject | None = None
     ) -> dict[str, JsonValue]:

@@ -20,12 +20,14 @@ from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import HttpAsk, Invalid
 from broker.core.ssh.resolve import LookUpAsk
+from broker.daemon.credential_wants import CredentialWants
 from broker.operations.ledger import LedgerError, LedgerStore
 from broker.operations.reconcile import Errand, Reconciler
 from broker.pipeline import Pipeline
 from broker.ports import Clock, PolicySource, Vault
 from broker.server import faults
 from broker.server.agent_routes import new_correlation_id
+from broker.server.credential_ask import CredentialAsk
 from broker.server.runs import RunTable
 from broker.server.sessions import SessionRegistry
 from broker.steps import Received
@@ -49,6 +51,7 @@ class PipelineEngine:
         vault: Vault,
         clock: Clock,
         broker: Caller,
+        wants: CredentialWants,
     ) -> None:
         self._pipeline = pipeline
         self._reconciler = reconciler
@@ -60,9 +63,13 @@ class PipelineEngine:
         self._vault = vault
         self._clock = clock
         self._broker = broker
+        self._wants = wants
 
     async def perform(self, received: Received) -> JsonObject:
         return await self._guarded(received.correlation_id, lambda: self._pipeline.perform(received))
+
+    async def want(self, ask: CredentialAsk) -> JsonObject:
+        return await self._guarded(ask.correlation_id, lambda: self._wants.perform(ask))
 
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject:
         """Settle what is in doubt, for whoever made it or is refused because of it."""

@@ -23,9 +23,10 @@ from broker.server import faults
 from broker.server.answered import Answered, refused
 from broker.server.collect_routes import CollectApi
 from broker.server.connections import Connection, Connections
+from broker.server.credential_ask import CredentialAsk
 from broker.server.floods import Floods
 from broker.server.http_routes import HttpApi
-from broker.server.incoming import BODY_MAX, Incoming, Reader
+from broker.server.incoming import BODY_MAX, Incoming, Reader, digest_of
 from broker.server.peer import PeerError
 from broker.server.reach import by_service
 from broker.server.runs import Overloaded, Run, RunTable, Stopping
@@ -39,6 +40,7 @@ READ_S = 30.0
 WAIT_S = 150.0
 RUNS_PER_ANCHOR = 512
 ONE_SHOT_AGENT = "doorward-cli"
+NEEDS_SESSION = "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
 SENT_ALREADY = "It was sent already and can't be undone. Ask for its result."
 
 
@@ -48,6 +50,7 @@ class Engine(Protocol):
     async def perform(self, received: Received) -> JsonObject: ...
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject: ...
     async def explain(self, caller: Caller, ask: Asked) -> JsonObject: ...
+    async def want(self, ask: CredentialAsk) -> JsonObject: ...
     async def recorded(self, correlation_id: str, caller: Caller) -> Attempt | None: ...
     def withdraw(self, correlation_id: str) -> bool: ...
 
@@ -98,6 +101,7 @@ class AgentApi:
             web.get("/v1/services", self.services),
             web.post("/v1/reconcile", self.reconcile),
             web.post("/v1/explain", self.explain),
+            web.post("/v1/credential-requests", self.want_credential),
             web.get("/v1/results/{correlation_id}", self.result),
             web.delete("/v1/results/{correlation_id}", self.cancel),
             *HttpApi(self).routes(),
@@ -127,7 +131,7 @@ class AgentApi:
         if isinstance(claimed, int):
             self._connection(request).claimed = claimed
         caller = self._caller(request)
-        if document.get("tree") is True:
+        if document.get("tree") is True and caller.span is not Span.CONTAINER:  # that is all that it may be already
             process = caller.peer.process
             if not may_anchor(process) or not self._sessions.declare_tree(process):
                 raise refused(refusals.session_ended())
@@ -161,11 +165,7 @@ class AgentApi:
         correlation_id = new_correlation_id(self._clock.now_ms())
         wait_s = _seconds(document.get("wait_s"), WAIT_S)
         if wait_s == 0 and caller.span is Span.CONNECTION and _one_shot(request):
-            incoming = incoming.refused(
-                refusals.misshapen(
-                    "wait_s: 0 needs a session that outlives this call. Start the agent by: doorward run -- AGENT"
-                )
-            )
+            incoming = incoming.refused(refusals.misshapen(NEEDS_SESSION))
         received = Received(
             correlation_id=correlation_id,
             caller=caller,
@@ -197,6 +197,26 @@ class AgentApi:
         ask = asked(str(document.get("action")), about if isinstance(about, dict) else {})
         told = await self._engine.explain(caller, ask)
         return faults.json_answer(told)
+
+    async def want_credential(self, request: web.Request) -> web.Response:
+        """Have a human asked for the credential of a service that the policy names."""
+        caller, raw = self._caller(request), await self._raw(request)
+        document = _parsed(raw, "credential-request")
+        wait_s = _seconds(document.get("wait_s"), WAIT_S)
+        self._refuse_short_lived(request, caller, wait_s)
+        ask = CredentialAsk(
+            correlation_id=new_correlation_id(self._clock.now_ms()),
+            caller=caller,
+            service=str(document["service"]),
+            purpose=str(document["purpose"]),
+            body_digest=digest_of(raw),
+        )
+        run = self._start(ask.correlation_id, caller, lambda: self._engine.want(ask), weight=len(raw))
+        return faults.envelope_answer(await self.ended(run, wait_s))
+
+    def _refuse_short_lived(self, request: web.Request, caller: Caller, wait_s: float) -> None:
+        if wait_s == 0 and caller.span is Span.CONNECTION and _one_shot(request):
+            raise refused(refusals.misshapen(NEEDS_SESSION))
 
     async def result(self, request: web.Request) -> web.Response:
         caller = self._caller(request)
@@ -275,12 +295,7 @@ class AgentApi:
             raise refused(refusals.unreadable("it did not arrive in time")) from None
 
     async def _read(self, request: web.Request, name: str) -> JsonObject:
-        try:
-            return read_body(await self._raw(request), name, max_bytes=BODY_MAX)
-        except UnreadableError as cause:
-            raise refused(refusals.unreadable(str(cause))) from None
-        except ShapeError as cause:
-            raise refused(refusals.misshapen(str(cause))) from None
+        return _parsed(await self._raw(request), name)
 
     def _about(self, caller: Caller) -> dict[str, JsonValue]:
         view = self._sessions.find(caller)
@@ -327,6 +342,15 @@ async def envelopes(
     except Exception:  # noqa: BLE001 - a fault of ours must not reach an agent as a traceback
         faults.LOG.exception("agent request failed", extra={"route": request.path})
         return faults.envelope_answer(faults.refused(refusals.fault()))
+
+
+def _parsed(raw: bytes, schema: str) -> JsonObject:
+    try:
+        return read_body(raw, schema, max_bytes=BODY_MAX)
+    except UnreadableError as cause:
+        raise refused(refusals.unreadable(str(cause))) from None
+    except ShapeError as cause:
+        raise refused(refusals.misshapen(str(cause))) from None
 
 
 def _wait_of(request: web.Request) -> float:

@@ -81,6 +81,12 @@ class Challenges:
             with suppress(OSError):
                 os.close(found.pidfd)
 
+    def close_of(self, key_id: str) -> None:
+        """Close the control sessions that this key opened."""
+        for process, found in list(self._sessions.items()):
+            if found.key_id == key_id:
+                self.close(process)
+
     def close_all(self) -> None:
         for process in list(self._sessions):
             self.close(process)

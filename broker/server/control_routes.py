@@ -93,6 +93,8 @@ class ControlApi:
         """Every route but the event feed, with what it needs."""
         office = self._office
         nothing, session, signature = Need.NOTHING, Need.SESSION, Need.SIGNATURE
+        decline: Handler = lambda ask: office.decline_credential(ask.name, ask.document)  # noqa: E731 - as the others
+        enrol: Handler = lambda ask: office.enrol_approver(_signed(ask))  # noqa: E731 - likewise
         return [
             _route("GET", "/v1/status", Need.OPEN, self._status),
             _route("GET", "/v1/openapi.json", nothing, self._openapi),
@@ -115,6 +117,7 @@ class ControlApi:
             _route("DELETE", "/v1/sessions/{id}", nothing, self._revoke),
             _route("POST", "/v1/sessions/{id}/mute", nothing, lambda ask: office.mute(ask.name)),
             _route("POST", "/v1/sessions/{id}/unmute", signature, self._unmute, verb="session.unmute"),
+            _route("POST", "/v1/listeners", signature, self._open_listener, verb="listener.open"),
             _route("GET", "/v1/grants", nothing, lambda _: office.grants()),
             _route("DELETE", "/v1/grants/{id}", nothing, lambda ask: office.revoke_grant(ask.name)),
             _route("GET", "/v1/credentials", session, lambda _: office.credentials()),
@@ -122,6 +125,12 @@ class ControlApi:
             _route("PUT", "/v1/credentials/{id}", signature, self._change_credential, verb="credential.*"),
             _route("POST", "/v1/credentials/{id}/check", session, lambda ask: office.check_credential(ask.name)),
             _route("DELETE", "/v1/credentials/{id}", signature, self._remove_credential, verb="credential.remove"),
+            _route("GET", "/v1/credential-requests", nothing, lambda _: office.credential_requests()),
+            _route("GET", "/v1/credential-requests/{id}", session, lambda ask: office.credential_request(ask.name)),
+            _route("POST", "/v1/credential-requests/{id}/decline", nothing, decline, "credential-decline"),
+            _route("GET", "/v1/approvers", session, lambda _: office.approvers()),
+            _route("POST", "/v1/approvers", signature, enrol, verb="approver.enrol"),
+            _route("DELETE", "/v1/approvers/{id}", signature, self._remove_approver, verb="approver.remove"),
             _route("GET", "/v1/host-keys", session, lambda _: office.host_keys()),
             _route("POST", "/v1/host-keys/forget", signature, self._forget_host_key, verb="host_key.forget"),
             _route("GET", "/v1/policy", nothing, lambda _: office.policy()),
@@ -289,6 +298,9 @@ class ControlApi:
         _same(asking, "id")
         return await self._office.unmute(asking.name, _signed(asking))
 
+    async def _open_listener(self, asking: Asking) -> JsonValue:
+        return await self._office.open_listener(_signed(asking), asking.peer.process)
+
     async def _add_credential(self, asking: Asking) -> JsonValue:
         return await self._office.add_credential(_signed(asking))
 
@@ -300,6 +312,10 @@ class ControlApi:
         if signed.verb == "credential.rebind":
             return await self._office.rebind_credential(signed)
         raise ControlError("changed", f"The statement is signed for {signed.verb}, not for this verb.")
+
+    async def _remove_approver(self, asking: Asking) -> JsonValue:
+        _same(asking, "key_id")
+        return await self._office.remove_approver(_signed(asking))
 
     async def _remove_credential(self, asking: Asking) -> JsonValue:
         _same(asking, "name")

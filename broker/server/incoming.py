@@ -18,6 +18,11 @@ Reader: TypeAlias = Callable[[JsonObject], Asked]
 """A checked document as a value. Raises ShapeError."""
 
 
+def digest_of(raw: bytes) -> str:
+    """Of a body as it was received."""
+    return "sha256:" + hashlib.sha256(raw).hexdigest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """`ask` is a refusal where the bytes can't be read; `weight` is how many bytes are kept of it."""
@@ -43,7 +48,7 @@ class Incoming:
         return cls(
             document=document,
             ask=ask,
-            body_digest="sha256:" + hashlib.sha256(raw + content).hexdigest(),
+            body_digest=digest_of(raw + content),
             weight=len(raw) + len(content),
         )
 

@@ -21,6 +21,7 @@ from broker.core.secret import Secret
 from broker.core.ssh.model import SshHost
 from broker.core.ssh.outcome import HostKeySeen, StoreSeen
 from broker.vault.approver_keys import PUBLIC_KEY_BYTES, verify
+from broker.vault.approver_list import with_another, without
 from broker.vault.contents import (
     Approver,
     AuditHead,
@@ -107,6 +108,9 @@ class Vault(Rewrapping):
 
     def approver_keys(self) -> tuple[bytes, ...]:
         return self._in_use().approver_keys()
+
+    def approvers(self) -> tuple[Approver, ...]:
+        return self._in_use().approvers
 
     def trusted_policy(self) -> TrustedPolicy | None:
         return self._in_use().trusted_policy()
@@ -198,6 +202,20 @@ class Vault(Rewrapping):
             current = self._in_use()
             after = change(current.known_hosts())
             self._apply(Edit(puts=(current.records.put_only(RecordKind.HOSTS, after.encode()),)))
+
+    def enrol_approver(self, public_key: bytes, *, now_ms: int) -> None:
+        """From now on this key's signatures count as well."""
+        self._put_approvers(lambda known: with_another(known, public_key, now_ms=now_ms))
+
+    def remove_approver(self, removed: str) -> None:
+        """The key of this id decides nothing any more. The last one stays."""
+        self._put_approvers(lambda known: without(known, removed))
+
+    def _put_approvers(self, change: Callable[[tuple[Approver, ...]], tuple[Approver, ...]]) -> None:
+        with self._writing:
+            current = self._in_use()
+            content = encode_approvers(change(current.approvers))
+            self._apply(Edit(puts=(current.records.put_only(RecordKind.APPROVERS, content),)))
 
     def trust_policy(self, policy: TrustedPolicy) -> None:
         """Put a policy in force whose counter is the next one and whose signature is an enrolled approver's."""

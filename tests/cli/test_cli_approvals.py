@@ -17,6 +17,7 @@ from tests.fakes.unix_daemon import Asked, UnixDaemon
 
 ID = "ap_0123456789ab"
 DECISION = f"POST /v1/approvals/{ID}/decision"
+NO_WANTS: tuple[int, dict[str, JsonValue]] = (200, {"credential_requests": []})
 
 
 def listed(**changes: JsonValue) -> dict[str, JsonValue]:
@@ -59,10 +60,12 @@ def serve(daemon: UnixDaemon, card: dict[str, JsonValue], **changes: JsonValue) 
 def test_the_list_needs_no_passphrase_and_is_neutralised(cli: CommandLine) -> None:
     with cli.control_daemon() as daemon:
         daemon.replies["GET /v1/approvals"] = (200, {"approvals": [listed(), listed(state="denied")]})
+        daemon.replies["GET /v1/credential-requests"] = NO_WANTS
         code, out, _ = cli.run("approvals", "list")
         cli.run("approvals", "list", "--state", "all")
 
-        assert ["/v1/approvals?state=pending", "/v1/approvals"] == [asked.target for asked in daemon.asked]
+        asked = [one.target for one in daemon.asked if "approvals" in one.target]
+        assert ["/v1/approvals?state=pending", "/v1/approvals"] == asked
     assert 0 == code
     assert "Id               Effect  Operation           Target           Agent  Left or state" == out.splitlines()[0]
     assert out.splitlines()[2] == f"{ID}  READ    github.issues.list  acme/site\\u{{1b}}  codex  denied"
@@ -77,9 +80,10 @@ def test_a_state_that_there_is_not_is_usage(cli: CommandLine) -> None:
 def test_an_empty_list_says_so(cli: CommandLine) -> None:
     with cli.control_daemon() as daemon:
         daemon.replies["GET /v1/approvals"] = (200, {"approvals": []})
+        daemon.replies["GET /v1/credential-requests"] = NO_WANTS
 
         assert "nothing waits for you\n" == cli.run("approvals", "list")[1]
-        assert {"approvals": []} == parse_object(cli.run("approvals", "list", "--json")[1].encode())
+        assert {"approvals": [], "credential_requests": []} == parse_object(cli.run("approvals", "list", "--json")[1].encode())
 
 
 def test_following_prints_one_line_for_each_change(cli: CommandLine) -> None:

@@ -17,6 +17,7 @@ from broker.core.identity import Caller
 from broker.core.ledger import AttemptState
 from broker.core.policy.model import Policy
 from broker.core.resolve import HttpAsk
+from broker.daemon.credential_wants import CredentialWants
 from broker.daemon.engine import PipelineEngine
 from broker.operations.reconcile import Reconciler
 from broker.pipeline import Pipeline
@@ -102,6 +103,15 @@ class Shop(DeskRoom):
             vault=self.vault,
             clock=self.clock,
             broker=market.agent(5000, name="unidentified"),
+            wants=CredentialWants(
+                wants=self.desk.wants,
+                policies=self.policies,
+                vault=self.vault,
+                sessions=sessions,
+                runs=self.runs,
+                audit=self.audit,
+                clock=self.clock,
+            ),
         )
 
     @override

@@ -34,7 +34,7 @@ version = 1
 
 [[rules]]
 id = "read"
-services = ["here"]
+services = ["here", "there"]
 effects = ["read"]
 approval = "per_call"
 reason = "to see a card"
@@ -49,6 +49,12 @@ approval = "none"
 kind = "http"
 base_url = "http://127.0.0.1:9"
 ad_hoc = ["GET", "POST"]
+
+[services.there]
+kind = "http"
+base_url = "http://127.0.0.1:9/there"
+credential = "there"
+ad_hoc = ["GET"]
 
 [services.here.operations."items.list"]
 request = { method = "GET", path = "/items/{id}", query = ["page"] }
@@ -336,6 +342,27 @@ def explain(daemon: Daemon) -> None:
             agent.ask("POST", "/v1/explain", {"action": "http", "request": request})
 
 
+def want_a_credential(daemon: Daemon) -> None:
+    with daemon.agent() as agent:
+        agent.begin("POST", "/v1/credential-requests", {"service": "there", "purpose": "to look"})
+        (listed,) = until(lambda: daemon.control("GET", "/v1/credential-requests")["credential_requests"])
+        shown = daemon.control("GET", "/v1/credential-requests/{id}", id=listed["id"])
+        assert "to look" == shown["purpose"]
+        daemon.control("POST", "/v1/credential-requests/{id}/decline", {"reason": "no"}, id=listed["id"])
+        assert "declined" == agent.end("POST", "/v1/credential-requests")["code"]
+        agent.ask("POST", "/v1/credential-requests", {"service": "none", "purpose": "to look"})
+
+
+def enrol_another(daemon: Daemon) -> None:
+    public_key = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+    enrolled = daemon.control(
+        "POST", "/v1/approvers", daemon.signed("approver.enrol", {"public_key": public_key.hex()})
+    )
+    assert 2 == len(daemon.control("GET", "/v1/approvers")["approvers"])
+    name = enrolled["key_id"]
+    daemon.control("DELETE", "/v1/approvers/{key_id}", daemon.signed("approver.remove", {"key_id": name}), key_id=name)
+
+
 def act(daemon: Daemon) -> None:
     with daemon.agent() as agent:
         agent.ask("POST", "/v1/session", {"label": "documents"})
@@ -400,6 +427,8 @@ def test_every_route_answers_as_its_document_says(daemon: Daemon) -> None:
     keep_credentials(daemon)
     open_it_otherwise(daemon)
     explain(daemon)
+    want_a_credential(daemon)
+    enrol_another(daemon)
     act(daemon)
     close_and_stop(daemon)
 

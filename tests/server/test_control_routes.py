@@ -28,7 +28,10 @@ SIGNED: dict[str, tuple[str, str, dict[str, object]]] = {
     "credential.rotate": ("PUT", "/v1/credentials/one", {"name": "one"}),
     "credential.rebind": ("PUT", "/v1/credentials/one", {"name": "one", "origins": ["https://one.example"]}),
     "credential.remove": ("DELETE", "/v1/credentials/one", {"name": "one"}),
+    "listener.open": ("POST", "/v1/listeners", {"name": "build-box"}),
     "host_key.forget": ("POST", "/v1/host-keys/forget", {"address": "10.0.4.13", "port": 22}),
+    "approver.enrol": ("POST", "/v1/approvers", {"public_key": "0" * 64}),
+    "approver.remove": ("DELETE", "/v1/approvers/" + "0" * 16, {"key_id": "0" * 16}),
     "vault.method.add": ("POST", "/v1/vault/methods", {"method": "passphrase+keyring"}),
     "vault.method.remove": ("POST", "/v1/vault/methods/remove", {"method": "passphrase"}),
     "vault.passphrase": ("POST", "/v1/vault/passphrase", {"kdf": CHEAP_KDF.to_json()}),
@@ -75,6 +78,8 @@ async def test_a_signed_verb_is_done(tmp_path: Path) -> None:
             "rebind_credential",
             "remove_credential",
             "forget_host_key",
+            "enrol_approver",
+            "remove_approver",
             "add_method",
             "remove_method",
             "change_passphrase",
@@ -89,7 +94,7 @@ async def test_every_verb_that_widens_needs_a_statement_of_its_own(tmp_path: Pat
     async with ControlFace(tmp_path) as face:
         signed = {(route.method, route.path) for route in await routes_of(face) if route.need is Need.SIGNATURE}
 
-        assert 10 == len(signed)  # rotate and rebind share one
+        assert 13 == len(signed)  # rotate and rebind share one
         for verb, (method, path, params) in SIGNED.items():
             statement = await face.statement(verb, params)
             assert (422, "schema") == codes(await face.ask(method, path, {"statement": statement}))
