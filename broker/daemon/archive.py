@@ -50,7 +50,6 @@ class Archive(PolicyOffice):
                 await self._settle(target, signed, applied=applied)
         except LedgerError as error:
             raise ControlError("vault_locked", str(error)) from None
-        self._at.changed("operation", id=target, state="settled")
         return {"correlation_id": target, "as": "applied" if applied else "not_applied"}
 
     async def _settle(self, target: str, signed: Signed, *, applied: bool) -> None:

@@ -13,12 +13,12 @@ from broker.audit.pin import Pin
 from broker.client.places import Places
 from broker.contract.openapi import document
 from broker.contract.version import VERSION
-from broker.core.approval import Happening
 from broker.core.identity import identify
 from broker.daemon.clocks import SystemClock
 from broker.daemon.credential_wants import CredentialWants
 from broker.daemon.custody import Custody
 from broker.daemon.desktop import Desktop, DesktopWishes
+from broker.daemon.endings import happening
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.follow_ups import FollowUpRuns
 from broker.daemon.host_markers import HostMarkers
@@ -31,12 +31,12 @@ from broker.daemon.repeated_refusals import RepeatedRefusals
 from broker.daemon.rulebook import Rulebook
 from broker.daemon.shares import KeyShares
 from broker.daemon.ssh_hosts import SshHosts
+from broker.daemon.told_ledger import ToldLedger
 from broker.daemon.watched_office import WatchedOffice
 from broker.executors.by_channel import ByChannel
 from broker.executors.https.client import HttpsExecutor
 from broker.executors.ssh.client import SshExecutor
 from broker.operations.evidence_store import EvidenceStoreFile
-from broker.operations.ledger import LedgerStore
 from broker.operations.reconcile import Reconciler
 from broker.operations.walks import WalkTable
 from broker.pipeline import Pipeline
@@ -102,7 +102,7 @@ class _Stores:
     log: LogParts
     diagnostics: DiagnosticsStore
     vault: Vault
-    ledger: LedgerStore
+    ledger: ToldLedger
     evidence: EvidenceStoreFile
 
 
@@ -270,7 +270,7 @@ def _open(places: Places, environ: Mapping[str, str], clock: SystemClock, wiring
         log=open_log(places, environ, now_ms=clock.now_ms, disk=wiring.disk()),
         diagnostics=DiagnosticsStore.of(places.diagnostics, Pin.load(places.pin), clock=clock.now_ms),
         vault=Vault.open(places.vault),
-        ledger=LedgerStore(places.ledger, now_ms=clock.now_ms),
+        ledger=ToldLedger(places.ledger, now_ms=clock.now_ms),
         evidence=EvidenceStoreFile(places.evidence, now_ms=clock.now_ms),
     )
 
@@ -286,18 +286,14 @@ def _people(
     desktop: Desktop,
 ) -> _People:
     challenges = Challenges(monotonic_s=clock.monotonic_s)
+    stores.ledger.changed = lambda operation_id, state: hub.publish("operation", {"id": operation_id, "state": state})
 
     def on_card(card_id: str, state: str) -> None:
         hub.publish("approval", {"id": card_id, "state": state})
         desktop.changed()
 
     def on_session_end(session_id: str, why: Ended) -> None:
-        happening = {
-            Ended.LOCKED: Happening.LOCKED,
-            Ended.FROZEN: Happening.FROZEN,
-            Ended.STOPPED: Happening.STOPPING,
-        }.get(why, Happening.SESSION_ENDED)
-        desk.void(happening, session_id=session_id)
+        desk.void(happening(why), session_id=session_id)
         executor.close_session(session_id)
 
     sessions = SessionRegistry(
