@@ -200,7 +200,7 @@ def _by_offset(
     start = paging.first if given is None else whole_number(given)
     if rows is None or start is None:
         return UNCLEAR
-    following = NextPage(more=True, value=start + 1 if paging.counts_pages else start + len(rows))
+    following = NextPage(more=True, value=_following(paging, frozen, start, len(rows)))
     total = total_of(completeness, view)
     if total is None:
         return following if rows else END
@@ -211,6 +211,14 @@ def _by_offset(
     if before + len(rows) >= total:
         return END if rows or before <= total else UNCLEAR
     return following if rows else UNCLEAR
+
+
+def _following(paging: Pagination, frozen: FrozenRequest, start: int, came: int) -> int | None:
+    """Where the next page begins; None where nobody knows."""
+    if paging.counts_size:
+        size = asked_size(paging, frozen.args)
+        return None if size is None else start + size
+    return start + (1 if paging.counts_pages else came)
 
 
 def total_told(completeness: CompletenessDecl | None, view: JsonObject) -> int | None:

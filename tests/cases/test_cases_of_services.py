@@ -34,7 +34,7 @@ from broker.core.resolve import HttpAsk, resolve
 from broker.policyfiles import PolicyFile
 from broker.policyfiles.load import load_policy
 
-GROUPS = {"auth": 27, "completeness": 35, "malformed": 29, "rate_limit": 17, "uncertain": 35}
+GROUPS = {"auth": 27, "completeness": 35, "malformed": 29, "rate_limit": 17, "uncertain": 35, "further": 21}
 HERE = Path(__file__).parent
 NOW_MS = 1_795_953_600_000
 POLICY = """

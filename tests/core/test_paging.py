@@ -27,6 +27,7 @@ TOKEN = Pagination(kind=PagingKind.BODY_TOKEN, token="json.next", param="page")
 URL = Pagination(kind=PagingKind.BODY_URL, token="json.next")
 LINK = Pagination(kind=PagingKind.LINK_HEADER, token="next")
 ROWS = Pagination(kind=PagingKind.OFFSET, param="at")
+SIZES = replace(ROWS, counts_size=True, size_param="n")
 PAGES = replace(ROWS, counts_pages=True, first=1)
 LAST = Pagination(kind=PagingKind.LAST_ITEM_ID, param="after")
 TOTAL = CompletenessDecl(items="json.rows", id="id", total="json.total")
@@ -96,6 +97,8 @@ def test_a_token_leads_on_where_it_stands_and_ends_where_that_is_declared(
         (LINK, f"<{BASE}?q=a b>; rel=next", UNCLEAR),
         (replace(LINK, token="more"), f"<{BASE}?p=2>; rel=more", NextPage(more=True, url=f"{BASE}?p=2")),
         (LINK, '<https://other.example.com>; rel="next"', NextPage(more=True)),
+        (LINK, f'<{BASE}?p=2>; rel="next", <{BASE}?p=3>; rel="next"', NextPage(more=True)),
+        (LINK, f'<{BASE}?p=2>; rel="next", <{BASE}?p=2>; rel=next', NextPage(more=True, url=f"{BASE}?p=2")),
         (None, f'<{BASE}?p=2>; rel="next"', NextPage(more=True, url=f"{BASE}?p=2")),
         (None, "", UNCLEAR),
     ],
@@ -189,3 +192,10 @@ def test_ids_sizes_and_totals_are_read_strictly() -> None:
         rows_of(None, answer_view(status=200, json={"a": [1], "n": 1})),
         rows_of(None, answer_view(status=200, json={"a": [1], "b": [2]})),
     )
+
+
+def test_an_offset_may_go_on_by_what_was_asked_for() -> None:
+    rows: JsonValue = {"rows": [{"id": 1}], "total": 9}
+
+    assert leads_to(7) == after(SIZES, rows, completeness=TOTAL, at=4, n="3")
+    assert NextPage(more=True) == after(SIZES, rows, completeness=TOTAL, at=4)

@@ -13,7 +13,7 @@ from broker.contract.reasons import IncompleteCode
 from broker.contract.wire import JsonObject, JsonValue, digest, dump
 from broker.core.collect.page import Page, fits
 from broker.core.continuation import BARE, Shield
-from broker.core.paging import ends, is_empty, linked
+from broker.core.paging import asked_size, ends, is_empty, linked
 from broker.core.policy.declarations import Pagination, PagingEnd, PagingKind
 from broker.core.policy.model import Operation
 from broker.core.policy.places import at, steps_of
@@ -167,8 +167,15 @@ def _by_offset(operation: Operation, paging: Pagination, page: Page, position: P
         return Astray(message="The rows can't be counted, so the next page can't be asked for.")
     if not page.rows or _is_last(operation, page) or _is_reached(operation, position):
         return End()
-    token = paging.first + (position.pages if paging.counts_pages else position.rows)
-    return _with_argument(paging, token, position)
+    so_far = position.pages if paging.counts_pages else position.rows
+    if paging.counts_size:
+        size = asked_size(paging, position.args)
+        if size is None:
+            return Astray(message="Nobody knows how many rows were asked for, so the next page can't be.")
+        so_far = position.pages * size
+        if position.total is not None and so_far >= position.total:
+            return End()
+    return _with_argument(paging, paging.first + so_far, position)
 
 
 def _by_last_id(operation: Operation, paging: Pagination, page: Page, position: Position) -> Next:

@@ -66,7 +66,8 @@ class Consistency(StrEnum):
 class Pagination:
     """How one page leads to the next. `param` is the argument that takes the token (dotted within a body argument).
 
-    For `offset` it takes the number of rows so far, or with `counts_pages` the number of the page, from `first` on.
+    For `offset` it takes the number of rows so far, or with `counts_pages` the number of the page, from `first` on, or
+    with `counts_size` how many were asked for so far, whatever came.
     """
 
     kind: PagingKind
@@ -81,6 +82,7 @@ class Pagination:
     size_param: str | None = None  # the argument that says how many rows a page holds
     size: int | None = None  # what that argument is where the agent names none, or what the upstream takes for it
     counts_pages: bool = False
+    counts_size: bool = False
     first: int = 0
 
 

@@ -44,7 +44,7 @@ from broker.core.policy.table import Table
 
 DELAY_KINDS = ("http_retry_after", "delta_s", "epoch_s", "epoch_ms", "sf_param")
 _ITEM_PLACE = rf"item\.{WITHIN}"
-_ARGUMENT = r"[A-Za-z][A-Za-z0-9_\[\].-]{0,63}"
+_ARGUMENT = r"[A-Za-z_$][A-Za-z0-9_\[\]$.-]{0,63}"
 _HEADER = r"[a-z0-9!#$%&'*+.^_`|~-]{1,128}"
 _RELATION = r"link:[a-z][a-z0-9-]{0,31}"
 _MAX_WAIT_S = 86_400
@@ -121,6 +121,9 @@ def _incomplete(table: Table) -> IncompleteRule:
 
 def _pagination(table: Table) -> Pagination:
     kind = table.member("kind", PagingKind)
+    counts = table.choice("counts", ("rows", "pages", "size"), "rows")
+    if counts == "size" and not {"size", "size_param"} & set(table.values):
+        table.fault("counts", "nothing says how many rows a page is asked for", "size or size_param")
     end, end_values = _end(table)
     return Pagination(
         kind=kind,
@@ -134,7 +137,8 @@ def _pagination(table: Table) -> Pagination:
         stability=table.member("stability", Stability) if "stability" in table else Stability.NONE,
         size_param=table.optional_text("size_param", pattern=_ARGUMENT, expected="an argument"),
         size=table.optional_integer("size", low=1, high=_COUNT_MAX),
-        counts_pages=table.choice("counts", ("rows", "pages"), "rows") == "pages",
+        counts_pages=counts == "pages",
+        counts_size=counts == "size",
         first=table.integer("first", 0, low=0, high=1),
     )
 

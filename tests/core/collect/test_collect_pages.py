@@ -181,6 +181,19 @@ def test_an_offset_that_the_upstream_wants_from_the_beginning_is_sent() -> None:
     assert ["page=1&size=2", "page=2&size=2"] == [asked.query for asked in seen.asked]
 
 
+def test_an_offset_may_go_on_by_what_was_asked_for() -> None:
+    offset = Pagination(kind=PagingKind.OFFSET, param="page", counts_size=True, size_param="size", size=2)
+    seen = one(listing(offset), page(things(1)), page(things(3, 4)), page([]))
+    known = one(
+        listing(offset, replace(ROWS, total="json.total")), page(things(1), total=4), page(things(3, 4), total=4)
+    )
+    unknown = one(listing(replace(offset, size=None)), page(things(1)))
+
+    assert ["size=2", "page=2&size=2", "page=4&size=2"] == [asked.query for asked in seen.asked]
+    assert ["size=2", "page=2&size=2"] == [asked.query for asked in known.asked]
+    assert ["COMPLETENESS_UNVERIFIED"] == known.codes == unknown.codes
+
+
 def test_a_next_page_after_rows_that_can_not_be_counted_is_not_read() -> None:
     seen = one(listing(by_token(Stability.SNAPSHOT)), market.answered(200, b'{"items": 3, "next": "a"}'))
 

@@ -167,6 +167,10 @@ OK = 'category = "confirmed_failure"'
         ('rate_limit = { delay = [{ from = "json.w", kind = "delta_s", parameter = "t" }] }', "means nothing here"),
         ('rate_limit = { delay = [{ from = "w", kind = "delta_s" }] }', "delay[0].from: malformed"),
         ('rate_limit = { pace_from = "x" }', "rate_limit.pace_from: it is a string, expected a table"),
+        (
+            'pagination = { kind = "offset", param = "page", counts = "size" }',
+            "pagination.counts: nothing says how many rows a page is asked for",
+        ),
         ("completeness = { over_ask = 1 }", "completeness.over_ask: one row more proves an end only where"),
         ('completeness = { complete_when = "status==`403`" }', "completeness.examples: missing for complete_when"),
         ('completeness = { total = "n" }', "completeness.total: malformed, expected a dotted place"),

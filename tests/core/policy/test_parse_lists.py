@@ -85,6 +85,10 @@ def test_paging_is_read_whole() -> None:
             'kind = "offset", param = "page", counts = "pages", first = 1',
             Pagination(kind=PagingKind.OFFSET, param="page", counts_pages=True, first=1),
         ),
+        (
+            'kind = "offset", param = "page", counts = "size", size = 5',
+            Pagination(kind=PagingKind.OFFSET, param="page", counts_size=True, size=5),
+        ),
         ('kind = "last_item_id", param = "page"', Pagination(kind=PagingKind.LAST_ITEM_ID, param="page")),
         (
             'kind = "body_token", token = "json.t", param = "deep.after", end = { values = [""] }',
