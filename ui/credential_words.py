@@ -60,7 +60,8 @@ def taken(name: str, uses: Mapping[str, Use], checks: tuple[CheckedNews, ...]) -
     asked = next((one for one in checks if one.name == name), None)
     use = uses.get(name)
     judged = None if use is None else use.judged
-    if asked is not None and (judged is None or judged.at_ms <= asked.at_ms):
+    tells = asked is not None and (asked.verdict != "unknown" or judged is None)
+    if asked is not None and tells and (judged is None or judged.at_ms <= asked.at_ms):
         return Taken(verdict=asked.verdict, at_ms=asked.at_ms, by=asked.message)
     if judged is None:
         return Taken(verdict="unknown")

@@ -46,7 +46,7 @@ class ListFeed:
             fields = served.Fields(answer)
             before = fields.number_or_none("next_seq")
             if before is None:
-                self._tell(CheckpointsNews(checkpoints=found, whole=fields.number("from_seq") <= 1))
+                self._tell(CheckpointsNews(checkpoints=found, whole=fields.flag("whole")))
                 return
         self._tell(CheckpointsNews(checkpoints=found[:CHECKPOINTS_MOST], whole=False))
 
@@ -55,7 +55,7 @@ class ListFeed:
         verdict, message = answer.text("verdict") or "unknown", answer.text("message")
         at_ms = time.time_ns() // 1_000_000
         self._tell(CheckedNews(name=task.name, at_ms=at_ms, verdict=verdict, message=message))
-        return f"{verdict}: {message}"
+        return f"checked: {verdict}. {message}"
 
 
 def forgotten(client: ControlClient, task: ForgetHostKey, key: ApproverKey) -> str:

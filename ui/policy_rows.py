@@ -7,12 +7,13 @@ All text of the files is foreign: an agent may have written it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from broker.contract.neutralise import cells
 from ui.paper import Paper, Role, Row, Span, cut_end, fit, row, width_of
 from ui.served import Status
 from ui.served_policy import ChangeRow, FaultRow, PolicyFacts, RuleRow
 from ui.wording import effect_role
 
-AGENT, EFFECT, WAS, BECOMES = 10, 7, 11, 10
+AGENT, EFFECT, WAS, BECOMES, SUBJECT = 10, 7, 11, 10, 30
 WIDE, WAS_WIDE, BECOMES_WIDE = 110, 22, 30
 _SECTIONS = (("loosens", "LOOSENS"), ("tightens", "TIGHTENS"), ("new_reach", "IN REACH"))
 _EFFECTS = frozenset({"READ", "WRITE", "DELETE", "RUN"})
@@ -55,6 +56,7 @@ def warnings_of(facts: PolicyFacts) -> tuple[FaultRow, ...]:
 
 def _changes(facts: PolicyFacts, paper: Paper) -> Iterator[Shown]:
     known = {direction for direction, _ in _SECTIONS}
+    columns = _columns(facts.changes, paper)
     first = True
     for direction, name in _SECTIONS:
         found = [
@@ -64,37 +66,59 @@ def _changes(facts: PolicyFacts, paper: Paper) -> Iterator[Shown]:
         ]
         if not found:
             continue
-        columns = f"{name:<{_subject_room(paper) + 2}}{'was':<{_was(paper)}}becomes" if first else name
-        yield Shown(id=f"h{direction}", heading=True, row=row(Span(columns, Role.LABEL)))
+        heading = f"{name:<{columns.subject + 2}}{'was':<{columns.was}}becomes" if first else name
+        yield Shown(id=f"h{direction}", heading=True, row=row(Span(heading, Role.LABEL)))
         first = False
         for at, change in found:
-            line, must = _change(change, paper), direction != "tightens"
+            line, must = _change(change, columns, paper), direction != "tightens"
             whole = width_of(line) <= paper.width - 1 and not any(paper.dots in span.text for span in line)
             yield Shown(id=f"c{at}", must=must, change=change, row=line, cut=not whole)
 
 
-def _subject_room(paper: Paper) -> int:
-    return max(paper.width - _was(paper) - _becomes(paper) - 3, 30)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Columns:
+    subject: int
+    was: int
+    becomes: int
 
 
-def _was(paper: Paper) -> int:
-    return WAS if paper.width < WIDE else WAS_WIDE
+def _columns(changes: tuple[ChangeRow, ...], paper: Paper) -> _Columns:
+    """As wide as they are drawn; where words are longer than that, what the subjects leave goes to them."""
+    wide = paper.width >= WIDE
+    was, becomes = (WAS_WIDE, BECOMES_WIDE) if wide else (WAS, BECOMES)
+    subject = max(paper.width - was - becomes - 3, SUBJECT)
+    pairs = [_differing(change, paper) for change in changes if change.direction != "new_reach"]
+    long_was = max((cells(one) + 1 for one, _ in pairs), default=0)
+    long_becomes = max((cells(other) for _, other in pairs), default=0)
+    if long_was <= was and long_becomes <= becomes:
+        return _Columns(subject=subject, was=was, becomes=becomes)
+    named = max((cells(paper.foreign(change.subject)) for change in changes), default=0) + AGENT
+    subject = min(subject, max(named, SUBJECT))
+    rest = paper.width - subject - 3
+    was = min(long_was, max(rest - long_becomes, WAS))
+    return _Columns(subject=subject, was=was, becomes=rest - was)
 
 
-def _becomes(paper: Paper) -> int:
-    return BECOMES if paper.width < WIDE else BECOMES_WIDE
+def _differing(change: ChangeRow, paper: Paper) -> tuple[str, str]:
+    """What was and what becomes; of as many clauses on both sides, those that differ."""
+    was, becomes = (paper.foreign(text) for text in (change.was, change.becomes))
+    pairs = list(zip(was.split(", "), becomes.split(", "), strict=False))
+    if len(pairs) == len(was.split(", ")) == len(becomes.split(", ")) and was != becomes:
+        pairs = [pair for pair in pairs if pair[0] != pair[1]]
+        return ", ".join(one for one, _ in pairs), ", ".join(other for _, other in pairs)
+    return was, becomes
 
 
-def _change(change: ChangeRow, paper: Paper) -> Row:
+def _change(change: ChangeRow, columns: _Columns, paper: Paper) -> Row:
     sign = Span("! ", Role.LOOK) if change.direction != "tightens" else Span("  ")
     if change.direction == "new_reach":
         way = "now uses" if change.becomes.startswith("credential ") else "now leads to"
         return row(sign, Span(f"{paper.foreign(change.subject)} {way} {paper.foreign(change.becomes)}", Role.FOREIGN))
-    was, becomes = (paper.foreign(text) for text in (change.was, change.becomes))
-    room = _subject_room(paper)
-    width = _was(paper)
-    end = row(f"{cut_end(was, width - 1, paper.dots):<{width}}", cut_end(becomes, _becomes(paper), paper.dots))
-    return row(sign, *fit(_subject(change.subject, room - 1, paper), room), *end)
+    was, becomes = _differing(change, paper)
+    end = row(
+        f"{cut_end(was, columns.was - 1, paper.dots):<{columns.was}}", cut_end(becomes, columns.becomes, paper.dots)
+    )
+    return row(sign, *fit(_subject(change.subject, columns.subject - 1, paper), columns.subject), *end)
 
 
 def _subject(text: str, room: int, paper: Paper) -> Row:

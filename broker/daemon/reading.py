@@ -151,8 +151,8 @@ class AuditReading:
 
     async def checkpoints(self, query: AuditQuery) -> JsonObject:
         head = self._head()
-        found, next_seq, from_seq, rebuilt = await self._ask(lambda held: _checkpoints(held, query))
-        return {"checkpoints": found, "next_seq": next_seq, **_told(from_seq, head, rebuilt=rebuilt)}
+        found, next_seq, whole = await self._ask(lambda held: _checkpoints(held, query))
+        return {"checkpoints": found, "next_seq": next_seq, "whole": whole, "head": head}
 
     async def _ask(self, question: Callable[[_Open], T]) -> T:
         held = self._open
@@ -227,8 +227,11 @@ def _sessions(held: _Open, query: AuditQuery) -> tuple[list[JsonValue], int, boo
     return found[: min(query.limit, SESSIONS_MOST)], held.from_seq, held.rebuilt
 
 
-def _checkpoints(held: _Open, query: AuditQuery) -> tuple[list[JsonValue], int | None, int, bool]:
-    """The notes in the files that were read, the newest first; when, is told by the last event before each."""
+def _checkpoints(held: _Open, query: AuditQuery) -> tuple[list[JsonValue], int | None, bool]:
+    """The notes in the files that were read, the newest first; when, is told by the last event before each.
+
+    Also whether those are all files, so that there are no others.
+    """
     before = (1 << 63) if query.before_seq is None else query.before_seq
     numbers = [seq for seq in sorted(held.notes, reverse=True) if seq < before]
     shown = numbers[: query.limit]
@@ -237,7 +240,8 @@ def _checkpoints(held: _Open, query: AuditQuery) -> tuple[list[JsonValue], int |
         event = next((one for one in events if one.seq < seq), None)
         times[seq] = None if event is None else event.event.get("at_ms")
     found: list[JsonValue] = [in_figures(seq, held.notes[seq], times[seq]) for seq in shown]
-    return found, shown[-1] if len(numbers) > len(shown) else None, held.from_seq, held.rebuilt
+    whole = held.rebuilt and not held.projection.full and len(held.notes) < NOTES_KEPT
+    return found, shown[-1] if len(numbers) > len(shown) else None, whole
 
 
 def _before(query: AuditQuery, seq: int) -> AuditQuery:

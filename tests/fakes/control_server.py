@@ -159,7 +159,7 @@ class ControlServer:
                 {"sessions": [], "from_seq": 0, "rebuilt": True, "head": 9}
             ),
             "GET /v1/audit/checkpoints": lambda _: self._sealed(
-                {"checkpoints": self.lists["checkpoints"], "next_seq": None, "from_seq": 0, "rebuilt": True, "head": 9}
+                {"checkpoints": self.lists["checkpoints"], "next_seq": None, "whole": True, "head": 9}
             ),
             "GET /v1/host-keys": lambda _: self._sealed({"host_keys": self.lists["host_keys"]}),
             "POST /v1/audit/checkpoint": lambda _: (

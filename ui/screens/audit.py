@@ -195,14 +195,19 @@ def _detail(item: LogCheckpoint | None, paper: Paper) -> list[Row]:
 
 
 def _whole(item: LogCheckpoint, paper: Paper) -> list[Row]:
-    """The note as it is, to be copied: it is short, and its lines are not folded."""
-    note = [row(f" {paper.foreign(line)}") if line else () for line in item.note.rstrip("\n").split("\n")]
+    """The note as it is, to be copied. A line that is longer than the terminal goes on below, one column further in."""
+    room = paper.width - 3
+    rows: list[Row] = [()]
+    for line in item.note.rstrip("\n").split("\n"):
+        text = paper.foreign(line)
+        pieces = [text[at : at + room] for at in range(0, len(text), room)] or [""]
+        rows += [row(f"{'  ' if at else ' '}{piece}") for at, piece in enumerate(pieces)]
     lines = (
-        " Keep a copy of these lines elsewhere: on paper, with somebody else, on another machine.",
-        " Into a file: doorward audit checkpoint --to FILE",
-        " To check a log against it: doorward audit verify DIR --pin FILE --checkpoint FILE",
+        "Keep a copy of these lines elsewhere: on paper, with somebody else, on another machine.",
+        "Into a file: doorward audit checkpoint --to FILE",
+        "To check a log against it: doorward audit verify DIR --pin FILE --checkpoint FILE",
     )
-    return [(), *note, (), *(row(cut_end(line, paper.width, paper.dots)) for line in lines)]
+    return [*rows, (), *(row(f" {folded}") for line in lines for folded in wrap(line, room))]
 
 
 def _amount(octets: int) -> str:

@@ -24,7 +24,7 @@ from ui.served import DoubtRow, EventRow
 from ui.wording import dressed, effect_role
 from ui.world import World
 
-DETAIL_ROWS, ANSWER_ROWS = 7, 4
+DETAIL_ROWS, ANSWER_ROWS = 8, 4
 WHO, EFFECT, WHAT = 12, 7, 26
 _OUTCOMES = {"1": ("applied", "done"), "2": ("not_applied", "not done")}
 
@@ -210,15 +210,14 @@ def _detail(item: DoubtRow, trail: tuple[EventRow, ...], paper: Paper) -> list[R
     effect = paper.foreign(item.effect, limit=24)
     url = cut_middle(url, max(paper.width - len(effect) - len(size) - len(id_) - 8, 20), paper.dots)
     first = row(" ", Span("? ", Role.UNKNOWN), Span(f"{effect} ", effect_role(effect)), f"{url}{size}   {id_}")
-    blocks = item.change_key
-    if blocks is None or blocks.startswith("sha256:"):
-        blocks = f"the same change, {name}"
+    key = item.change_key
+    blocks = "the same change" if key is None or key.startswith("sha256:") else paper.foreign(key, limit=200)
     read = f"{paper.foreign(item.read_back, limit=room - 14)}; {read_back_before(trail)}" if item.read_back else "none"
     lines = [
         *_packed(
             steps(trail, paper) or [f"sent {words.clock_time(item.sent_at_ms)}, {known(item.phase, paper)}"], room
         ),
-        f"   Blocks: {paper.foreign(blocks, limit=room - 40)}, by anyone, until this is settled.",
+        f"   Blocks: {blocks}, by anyone, until this is settled.",
         f"   Read-back: {read}",
         '   A read-back that finds nothing proves "not done" only if it is complete.',
     ]

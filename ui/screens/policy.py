@@ -150,7 +150,7 @@ class PolicyScreen:
         end = (Span(f" {barred or waiting} ", Role.LOOK if barred else Role.KEY), Span(LINE))
         top = (*fit(row(rule(paper.width, LINE, left="A yes covers")), paper.width - width_of(end)), *end)
         files = words.counted(len(facts.pending_files), "file")
-        covers = f"  {'this' if len(facts.pending_files) == 1 else 'these'} {files}, byte for byte, "
+        covers = f"  {'this file' if len(facts.pending_files) == 1 else f'these {files}'}, byte for byte, "
         covers += f"counter {facts.pending_counter}. {_voided(facts)}"
         return [
             top,
@@ -196,9 +196,9 @@ def _voided(facts: PolicyFacts) -> str:
 
 def _head(facts: PolicyFacts, paper: Paper, now: Moment, own_uid: int) -> list[Row]:
     if facts.faults:
-        said_ = f" ! The edited files have {words.counted(len(facts.faults), 'fault')} and can not be trusted"
-        old = "the old policy stays in force" if facts.digest else "nothing is in force"
-        return [row(Span(said_, Role.LOOK), f"; {old}.{_edited(facts, now, own_uid)}"), ()]
+        said_ = f" ! The edited files have {words.counted(len(facts.faults), 'fault')} and can not be trusted."
+        old = "The old policy stays in force." if facts.digest else "Nothing is in force."
+        return [row(Span(said_, Role.LOOK), f" {old}"), row(_edited(facts, now, own_uid)), ()]
     if facts.waits and facts.pending_digest is not None:
         digest = words.short_digest(facts.pending_digest)
         new = row(" ", Span("New", Role.LABEL), f"     {digest}{_edited(facts, now, own_uid)}")

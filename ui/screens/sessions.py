@@ -141,7 +141,9 @@ def _about_line(item: About, paper: Paper) -> Row:
         digest = ", file digest as declared" if session.digest_ok else ""
         program = paper.foreign(PurePosixPath(session.exe or "").name or "program not known", limit=40)
         return row(f"{bar} {by}: ", Span(program, Role.FOREIGN), digest)
-    return row("  ", Span(_chain(session, paper, pids=False), Role.FOREIGN), "    name it: doorward policy add")
+    name_it = "    name it: doorward policy add"
+    chain = cut_end(_chain(session, paper, pids=False), paper.width - len(name_it) - 4, paper.dots)
+    return row("  ", Span(chain, Role.FOREIGN), name_it)
 
 
 def _chain(session: SessionRow, paper: Paper, *, pids: bool) -> str:
@@ -221,7 +223,7 @@ def _detail(item: Item | None, world: World, paper: Paper) -> list[Row]:
                 row(rule(paper.width, LINE, left=f"grant {paper.foreign(grant.rule, limit=40)}")),
                 row(f" covers  {scope}: {words.counted(grant.max_uses, 'call')}, {grant.max_uses - grant.used} left"),
                 row(f" made    {words.clock_time(grant.made_at_ms)}, ends {words.clock_time(grant.expires_at_ms)}"),
-                row(" ends    with its session, a lock, a freeze, or a change of what it was given under"),
+                row(" ends    with its session, a lock, a freeze, or a change of its premises"),
             ]
         case PastSession():
             why = paper.foreign(item.why or "", limit=40)
@@ -242,10 +244,11 @@ def _session_detail(item: SessionRow, world: World, paper: Paper) -> list[Row]:
     limits = world.limits
     cards = f"{limits.cards_per_min} cards a minute, {limits.cards_per_session} a session"
     told = "not told" if limits.cards_per_min is None else cards
+    tree = cut_end(_chain(item, paper, pids=True), paper.width - 9 - cells(label), paper.dots)
     past = next((one for one in world.past if one.id == item.id), None)
     return [
         row(rule(paper.width, LINE, left=name)),
-        dressed(f" tree    {_chain(item, paper, pids=True)}{label}"),
+        dressed(f" tree    {tree}{label}"),
         row(f" limits  {told}   a yes reaches {_COVERS.get(item.span, 'one connection')}"),
         row(f" done    {_done(past, paper) if past is not None else _ends(item)}"),
     ]
