@@ -119,6 +119,8 @@ def span(card: Card) -> str:
             return f"session: pid {pid} alone"
         case "connection":
             return f"session: this one connection of pid {pid}; it ends with it"
+        case "container":
+            return f"session: all that reaches the listener of container {visible(card.who.agent)}, pid {pid}"
         case other:
             return f"session: pid {pid}, {visible(other)}"
 

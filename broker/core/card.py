@@ -165,7 +165,7 @@ def _who(caller: Caller, session: SessionFacts, says: str | None) -> JsonObject:
         "span": caller.span.value,
         "chain": chain,
         "cwd": caller.program.cwd,
-        "container": caller.peer.foreign_namespace,
+        "container": caller.container is not None,
         "session_id": session.id,
         "opened_at_ms": session.opened_at_ms,
         "calls": session.calls,

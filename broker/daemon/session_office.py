@@ -6,6 +6,7 @@ from collections import Counter
 
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.events import EventName
+from broker.core.identity import ProcessFacts
 from broker.daemon.archive import Archive
 from broker.server import kills
 from broker.server.faults import ControlError
@@ -52,6 +53,16 @@ class SessionOffice(Archive):
         await self._at.record(EventName.SESSION_UNMUTED, session=session_id, key=signed.key_id)
         self._at.sessions.unmute(session_id)
         return {"id": session_id, "muted": False}
+
+    async def open_listener(self, signed: Signed, process: ProcessFacts) -> JsonObject:
+        """On record before it is of use."""
+        name = str(signed.params["name"])
+        at = self._at
+        await at.record(EventName.LISTENER_OPENED, name=name, pid=process.pid, key=signed.key_id)
+        if not at.sessions.declare_listener(process, name):
+            raise ControlError("exists", "This process is gone, or stands for something else already.")
+        at.changed()
+        return {"name": name, "pid": process.pid}
 
     async def grants(self) -> JsonObject:
         return {"grants": list(self._at.sessions.grant_listing())}

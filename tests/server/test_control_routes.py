@@ -77,6 +77,7 @@ async def test_a_signed_verb_is_done(tmp_path: Path) -> None:
             "rotate_credential",
             "rebind_credential",
             "remove_credential",
+            "open_listener",
             "forget_host_key",
             "enrol_approver",
             "remove_approver",
