@@ -11,6 +11,7 @@ from pathlib import Path
 from broker.cli.arguments import Verbs
 from broker.cli.faults import CliError
 from broker.cli.output import show
+from broker.cli.policy_files import own_files
 from broker.cli.policy_trust import pending_lines, trust
 from broker.cli.reach import desk, places, running
 from broker.client.card_words import counted
@@ -18,9 +19,8 @@ from broker.client.faults import NotRunning
 from broker.client.hardening import harden
 from broker.contract.exits import EXIT_CODES, FAULTS_FOUND, USAGE
 from broker.contract.neutralise import visible
-from broker.policyfiles import PolicyError, PolicyFile
+from broker.policyfiles import PolicyError
 from broker.policyfiles.check import check
-from broker.policyfiles.directory import read_directory
 from broker.policyfiles.shipped import SCHEMA, pack_bytes, schema_bytes
 
 FILE_MODE = 0o600
@@ -36,6 +36,10 @@ def run(noun: str, arguments: list[str]) -> int:
     match options.verb:
         case "check":
             return _check(options)
+        case "test":
+            from broker.cli.policy_test import test  # noqa: PLC0415 - only this verb needs the schemas of requests
+
+            return test(options)
         case "trust":
             return _trust(options)
         case "diff":
@@ -80,8 +84,22 @@ def _verbs(noun: str) -> Verbs:
     verbs = Verbs(noun, "Who may do what, and who must be asked.")
     checked = verbs.add("check", "syntax, traps, examples and unwise rules; needs no daemon")
     checked.add_argument(
-        "paths", nargs="*", metavar="PATH", help="directories or files; default: your policy directory"
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="directories or files; default: your policy directory and the machine's",
     )
+    tested = verbs.add("test", "hold what a file expects against the policy files; needs no daemon")
+    tested.add_argument(
+        "files", nargs="+", metavar="FILE", help="with [[tests]]: request, expect, rules, agent, at, code"
+    )
+    tested.add_argument(
+        "--policies",
+        action="append",
+        metavar="PATH",
+        help="a directory or file, as often as wanted; default: as of check",
+    )
+    tested.add_argument("--quiet", action="store_true", help="tell of failures alone")
     verbs.add("trust", "sign the files as they are now, after showing what that changes")
     verbs.add("diff", "what trusting the files would loosen and tighten")
     verbs.add("explain", "which rule decides a request: METHOD SERVICE PATH, or call SERVICE.OPERATION")
@@ -94,7 +112,7 @@ def _verbs(noun: str) -> Verbs:
 
 def _check(options: Namespace) -> int:
     try:
-        report = check(_files([Path(path) for path in options.paths] or [_own()]), None)
+        report = check(own_files([Path(path) for path in options.paths]), None)
     except PolicyError as cause:
         faults = cause.faults
         lines = [visible(str(fault)) for fault in faults] or [visible(str(cause))]
@@ -115,27 +133,6 @@ def _check(options: Namespace) -> int:
         as_json=options.json,
     )
     return FAULTS_FOUND if report.faults else 0
-
-
-def _own() -> Path:
-    where = places().policies
-    if not where.is_dir():
-        raise CliError(f"there is no {where} yet: doorward setup github, or doorward policy add NAME")
-    return where
-
-
-def _files(paths: list[Path]) -> list[PolicyFile]:
-    """The files of directories, read as the daemon reads them, and files named one by one."""
-    out: list[PolicyFile] = []
-    for path in paths:
-        if path.is_dir():
-            out += read_directory(path, os.geteuid())
-            continue
-        try:
-            out.append(PolicyFile(name=path.name, raw=path.read_bytes()))
-        except OSError as cause:
-            raise PolicyError(f"{path}: can't be read: {cause.strerror}") from None
-    return out
 
 
 def _trust(options: Namespace) -> int:

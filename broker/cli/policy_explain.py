@@ -64,11 +64,26 @@ def _lines(answer: JsonObject, decision: str) -> list[str]:
     grant = part(answer, "grant")
     out = [head, f"{about}, asked by {text(answer, 'agent')}", f"rules: {text(answer, 'rules')}"]
     if answer.get("place") is not None:
-        out.append(f"in policies/{text(answer, 'place')}")
+        place = text(answer, "place")
+        out.append(f"in {place}" if place.startswith("/") else f"in policies/{place}")
     if grant:
         out.append(f"a grant covers: {_fields(grant)}")
+    card = part(answer, "card")
+    if card:
+        out.append(f"the card: {_fields(card)}")
+    out += [_need(need) for need in parts(answer, "needs")]
     trace = parts(answer, "trace")
     return [*out, *(f"  {'+' if step.get('matched') else '-'} {_step(step)}" for step in trace)]
+
+
+def _need(need: JsonObject) -> str:
+    """What has to be known first, and by which rule."""
+    rule, operation = text(need, "rule"), text(need, "operation")
+    if need.get("kind") == "precheck":
+        return f"needs ({rule}): {operation} just before, whose answer is {text(need, 'expect')}"
+    known = f"each of {text(need, 'covers')} {text(need, 'claim')} in a complete {operation}"
+    missing = "the human is asked" if need.get("otherwise") == "ask" else "refused"
+    return f"needs ({rule}): {known}, at most {text(need, 'max_age_s')} s old; else {missing}"
 
 
 def _step(step: JsonObject) -> str:

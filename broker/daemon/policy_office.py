@@ -14,24 +14,21 @@ from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
 from broker.core.asks import resolved
 from broker.core.events import EventName
-from broker.core.identity import UNIDENTIFIED, Caller, ProcessFacts, identify
-from broker.core.policy.explain import explain
+from broker.core.identity import UNIDENTIFIED
+from broker.core.policy.explain import caller_called, explain
 from broker.core.policy.listing import rule_rows
-from broker.core.policy.model import AgentProgram
 from broker.core.resolve import Invalid
 from broker.daemon.credentials import Credentials
 from broker.daemon.premises import Premises
 from broker.daemon.rulebook import Look, PolicyState, edited
 from broker.policyfiles.files import PolicyError, PolicyFile, policy_digest
 from broker.server.faults import ControlError
-from broker.server.peer import nobody_behind
 from broker.server.ssh_shapes import asked
 from broker.vault import TrustedPolicy, Vault, verify
 
 LOOK_S = 1.0
 EDITS_PER_HOUR = 20  # that are refused and go on record; who edits in a loop fills no disk
 HOUR_S = 3600.0
-NOBODY = "(nobody)"
 
 
 class PolicyOffice(Credentials):
@@ -228,7 +225,7 @@ class PolicyOffice(Credentials):
         frozen = resolved(policy, ask)
         if isinstance(frozen, Invalid):
             return {"decision": "invalid", "code": frozen.code, "message": frozen.message, "trace": []}
-        return explain(policy, _someone(str(agent) if agent else UNIDENTIFIED), frozen)
+        return explain(policy, caller_called(str(agent) if agent else UNIDENTIFIED), frozen)
 
 
 def _listed(files: tuple[PolicyFile, ...]) -> list[JsonValue]:
@@ -237,10 +234,3 @@ def _listed(files: tuple[PolicyFile, ...]) -> list[JsonValue]:
 
 def _covered(vault: Vault, credential: str, place: str) -> bool:
     return vault.covers(credential, place if place.startswith("ssh:") else f"{place}/")
-
-
-def _someone(agent: str) -> Caller:
-    """A caller by name alone, for explaining a policy; no process stands behind it."""
-    nobody = ProcessFacts(pid=0, start_ticks=0, inode=0, uid=0, exe=NOBODY, exe_id=None)
-    named = {} if agent == UNIDENTIFIED else {agent: AgentProgram(name=agent, exe=NOBODY)}
-    return identify(nobody_behind(nobody), agents=named, holders={})

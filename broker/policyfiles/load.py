@@ -30,7 +30,7 @@ def load_policy(files: Sequence[PolicyFile]) -> Policy:
         if file.name in assets or any(document.name == file.name for document in documents):
             faults.append(_fault(file, 1, "two files have this name", "each name once"))
         elif file.name.endswith(".toml"):
-            documents += _document(file, faults)
+            documents += document_of(file, faults)
         elif file.name.endswith(".pem"):
             assets[file.name] = _certificates(file, faults)
         elif file.name.endswith(".known_hosts"):
@@ -72,7 +72,7 @@ def _fault(file: PolicyFile, line: int, problem: str, expected: str = "") -> Fau
     return Fault(file=file.name, line=line, key="the file", problem=problem, expected=expected)
 
 
-def _document(file: PolicyFile, faults: list[Fault]) -> list[Document]:
+def document_of(file: PolicyFile, faults: list[Fault]) -> list[Document]:
     """The parsed file, or none and a fault."""
     try:
         text = file.raw.decode("utf-8")

@@ -7,7 +7,8 @@ import pytest
 from typing_extensions import override
 
 from broker.core.policy.hours import Moment, window_of
-from broker.daemon.clocks import SystemClock, _zone_of
+from broker.daemon.clocks import SystemClock
+from broker.policyfiles.local_time import local_zone, moment_of
 
 SPRING = datetime(2026, 3, 29, 1, 0, tzinfo=UTC)
 AUTUMN = datetime(2026, 10, 25, 1, 0, tzinfo=UTC)
@@ -38,7 +39,7 @@ class Middle(tzinfo):
 
 
 def shown(at: datetime, zone: tzinfo | None = None) -> str:
-    return str(SystemClock(zone or Middle()).moment_of(int(at.timestamp() * 1000)))
+    return str(moment_of(int(at.timestamp() * 1000), zone or Middle()))
 
 
 def test_the_minute_is_the_one_of_the_zone() -> None:
@@ -49,30 +50,28 @@ def test_the_minute_is_the_one_of_the_zone() -> None:
 
 def test_an_hour_that_is_left_out_never_comes() -> None:
     window = window_of("02:15-02:45")
-    clock = SystemClock(Middle())
     minutes = [int((SPRING + timedelta(minutes=minute)).timestamp() * 1000) for minute in range(-180, 180)]
 
     assert ("sun 01:59", "sun 03:00") == (shown(SPRING - timedelta(minutes=1)), shown(SPRING))
-    assert not any(window.holds(clock.moment_of(at_ms)) for at_ms in minutes)
+    assert not any(window.holds(moment_of(at_ms, Middle())) for at_ms in minutes)
 
 
 def test_an_hour_that_comes_twice_is_within_the_window_twice() -> None:
     window = window_of("02:15-02:45")
-    clock = SystemClock(Middle())
     minutes = [int((AUTUMN + timedelta(minutes=minute)).timestamp() * 1000) for minute in range(-180, 180)]
 
     assert ("sun 02:59", "sun 02:00") == (shown(AUTUMN - timedelta(minutes=1)), shown(AUTUMN))
-    assert 2 * 30 == sum(window.holds(clock.moment_of(at_ms)) for at_ms in minutes)
+    assert 2 * 30 == sum(window.holds(moment_of(at_ms, Middle())) for at_ms in minutes)
 
 
 def test_the_zone_comes_from_the_machine_and_from_no_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = SystemClock().moment_of(0)
+    before = moment_of(0, local_zone())
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
 
-    assert before == SystemClock().moment_of(0)
-    assert UTC == _zone_of(tmp_path / "nosuch")
+    assert before == moment_of(0, local_zone())
+    assert UTC == local_zone(tmp_path / "nosuch")
     (tmp_path / "broken").write_bytes(b"no zone")
-    assert UTC == _zone_of(tmp_path / "broken")
+    assert UTC == local_zone(tmp_path / "broken")
 
 
 def test_now_is_a_minute_of_the_week() -> None:

@@ -3,11 +3,14 @@
 from broker.contract.reasons import ApprovalRule
 from broker.contract.wire import JsonValue
 from broker.core.channels import Frozen
-from broker.core.identity import Caller
+from broker.core.identity import UNIDENTIFIED, Caller, PeerFacts, ProcessFacts, identify
 from broker.core.policy.evaluate import evaluate
-from broker.core.policy.match import facts_of, first_mismatch
-from broker.core.policy.model import Allow, Ask, Decision, Deny, Policy, Rule
+from broker.core.policy.match import Facts, facts_of, first_mismatch
+from broker.core.policy.model import AgentProgram, Allow, Ask, Decision, Deny, Policy, Rule
 from broker.core.policy.place import Place
+from broker.core.policy.requirements import wanted
+
+NOBODY = "(nobody)"
 
 
 def explain(policy: Policy, caller: Caller, frozen: Frozen) -> dict[str, JsonValue]:
@@ -16,6 +19,8 @@ def explain(policy: Policy, caller: Caller, frozen: Frozen) -> dict[str, JsonVal
     facts = facts_of(caller.agent, frozen)
     return {
         **described(decision),
+        "card": _card(decision.rule) if isinstance(decision, Ask) else None,
+        "needs": [] if isinstance(decision, Deny) else _needs(policy, facts),
         "policy": policy.digest,
         "agent": caller.agent,
         "service": frozen.service.name,
@@ -48,6 +53,13 @@ def described(decision: Decision) -> dict[str, JsonValue]:
             return _outcome(ApprovalRule.DENY, decision.rules, place=decision.place, code=decision.code)
 
 
+def caller_called(agent: str) -> Caller:
+    """A caller by name alone, for asking what a policy says; no process stands behind it."""
+    nobody = ProcessFacts(pid=0, start_ticks=0, inode=0, uid=0, exe=NOBODY, exe_id=None)
+    named = {} if agent == UNIDENTIFIED else {agent: AgentProgram(name=agent, exe=NOBODY)}
+    return identify(PeerFacts(process=nobody, ancestors=(), boot_id=""), agents=named, holders={})
+
+
 def _outcome(
     approval: ApprovalRule,
     rules: tuple[str, ...],
@@ -67,6 +79,42 @@ def _outcome(
 
 def _grant(rule: Rule) -> dict[str, JsonValue]:
     return {"rule": rule.id, "per": rule.per, "max_uses": rule.max_uses, "max_age_s": rule.max_age_s}
+
+
+def _card(rule: Rule) -> dict[str, JsonValue]:
+    return {"arming_ms": rule.arming_ms, "expires_s": rule.expires_s, "in_doubt": rule.in_doubt}
+
+
+def _needs(policy: Policy, facts: Facts) -> list[JsonValue]:
+    """What has to be known first, of every rule that matches, whichever of them decides."""
+    found = wanted(policy, facts)
+    evidence: list[JsonValue] = [
+        {
+            "rule": rule.id,
+            "kind": "evidence",
+            "operation": need.operation,
+            "claim": need.claim.value,
+            "covers": need.covers,
+            "max_age_s": need.max_age_s,
+            "otherwise": need.otherwise.value,
+            "expect": None,
+        }
+        for rule, need in found.evidence
+    ]
+    looks: list[JsonValue] = [
+        {
+            "rule": rule.id,
+            "kind": "precheck",
+            "operation": look.operation,
+            "claim": None,
+            "covers": None,
+            "max_age_s": None,
+            "otherwise": None,
+            "expect": look.expect,
+        }
+        for rule, look in found.prechecks
+    ]
+    return [*evidence, *looks]
 
 
 def _step(rule: Rule, failed: str | None) -> dict[str, JsonValue]:

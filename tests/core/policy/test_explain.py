@@ -1,7 +1,8 @@
 """The trace: every rule with the first matcher that it fails on, and the decision that the pipeline makes."""
 
 from broker.core.frozen import FrozenRequest
-from broker.core.policy.explain import described, explain
+from broker.core.policy.explain import caller_called, described, explain
+from broker.core.policy.hours import Moment
 from broker.core.policy.model import Allow
 from broker.core.resolve import HttpAsk, resolve
 from tests.fakes.policies import SHOP, caller_named, policy_of
@@ -26,6 +27,12 @@ paths = ["/secret/**"]
 approval = "deny"
 """
 POLICY = policy_of(SHOP, RULES)
+
+
+def _rows(told: dict[str, object], name: str) -> list[dict[str, object]]:
+    found = told[name]
+    assert isinstance(found, list)
+    return found
 
 
 def _explained(**parts: str) -> dict[str, object]:
@@ -67,3 +74,48 @@ def test_what_is_let_through_has_no_place_and_no_grant() -> None:
     assert {"decision": "none", "code": None, "rules": ["a"], "place": None, "grant": None} == described(
         Allow(rules=("a",))
     )
+
+
+def test_what_has_to_be_known_first_is_told_with_the_rule_that_wants_it() -> None:
+    listed = 'query = ["state", "tag", "page"] }\n'
+    shop = SHOP.replace(listed, f'{listed}completeness = {{ items = "json", id = "id" }}\n', 1)
+    wants = """
+[[rules]]
+id = "proven"
+operations = ["orders.cancel"]
+approval = "per_call"
+evidence = { from = "orders.list", claim = "present", covers = "{order_id}", id = "id", otherwise = "ask" }
+precheck = { operation = "orders.get", args = { order_id = "{order_id}" }, expect = "json.open==`true`" }
+"""
+    policy = policy_of(shop, wants)
+    frozen = resolve(
+        policy,
+        HttpAsk(service="shop", operation="orders.cancel", args={"shop": "a", "branch": "b", "order_id": "7"}),
+    )
+    assert isinstance(frozen, FrozenRequest)
+    told = dict[str, object](explain(policy, caller_called("unidentified"), frozen))
+
+    assert {"arming_ms": 1500, "expires_s": 120, "in_doubt": "refuse"} == told["card"]
+    evidence, precheck = _rows(told, "needs")
+    assert {
+        "rule": "proven", "kind": "evidence", "operation": "orders.list", "claim": "present", "covers": "{order_id}",
+        "max_age_s": 900, "otherwise": "ask", "expect": None,
+    } == evidence  # fmt: skip
+    assert ("precheck", "orders.get", "json.open==`true`") == tuple(
+        precheck[name] for name in ("kind", "operation", "expect")
+    )
+    denied = policy_of(shop, wants, '[[rules]]\nid = "no"\napproval = "deny"\n')
+    assert ([], None) == tuple(explain(denied, caller_called("codex"), frozen)[name] for name in ("needs", "card"))
+
+
+def test_a_rule_outside_of_its_hours_is_told_to_fail_on_them() -> None:
+    policy = policy_of(SHOP, '[[rules]]\nid = "day"\napproval = "none"\nhours = ["09:00-17:00"]\n')
+    frozen = resolve(policy, HttpAsk(service="shop", operation="orders.list", args={}))
+    assert isinstance(frozen, FrozenRequest)
+    by_night, by_day = (
+        dict[str, object](explain(policy.at(Moment(weekday=0, minute=minute)), caller_called("codex"), frozen))
+        for minute in (0, 600)
+    )
+
+    assert ("deny", "hours") == (by_night["decision"], _rows(by_night, "trace")[0]["failed"])
+    assert ("none", None) == (by_day["decision"], _rows(by_day, "trace")[0]["failed"])
