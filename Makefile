@@ -16,7 +16,7 @@ ENV := .venv/.set-up
 DEPS := build/.test-deps
 SOURCES := $(shell find broker ui policies packaging -type f -not -name '*.pyc' 2>/dev/null)
 
-.PHONY: help setup test-deps demo test lint types imports unit live bench tamper-table lock wheel wheel-test clean
+.PHONY: help setup test-deps demo test lint types imports unit live bench tamper-table lock pages wheel wheel-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ lock: ## write both lock files anew (needs uv)
 		pyproject.toml -o requirements.lock
 	@uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --all-extras \
 		--group dev pyproject.toml -o requirements-dev.lock
+
+pages: $(ENV) ## the shell completions and the manual page, from the command's own parsers
+	@$(BIN)/python packaging/make_pages.py
 
 wheel: build/.wheel ## the wheel, in build/wheel
 

@@ -32,6 +32,7 @@ busybox:busybox:the same under its ash
 zsh:zsh:the same under zsh
 tcsh:tcsh:the same under csh and tcsh
 fish:fish:the same under fish
+mandoc:mandoc:the manual page
 '
 
 missing=
