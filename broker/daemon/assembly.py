@@ -22,6 +22,7 @@ from broker.daemon.endings import happening
 from broker.daemon.engine import PipelineEngine
 from broker.daemon.follow_ups import FollowUpRuns
 from broker.daemon.host_markers import HostMarkers
+from broker.daemon.idle import IdleWatch
 from broker.daemon.journal import Journal
 from broker.daemon.log_parts import LogParts, open_log
 from broker.daemon.noticed_log import NoticedLog
@@ -130,7 +131,8 @@ async def build(
     stores = await asyncio.to_thread(_open, places, environ, clock, wiring)
     log = stores.log
     reading = AuditReading(directory=log.paths.directory, head=lambda: log.writer.head[0], tasks=tasks)
-    custody, journal = Custody(stores.vault), Journal(log.writer, reading.written)
+    idle = IdleWatch(lambda: rulebook.current().limits.idle_lock_s)
+    custody, journal = Custody(stores.vault), Journal(log.writer, reading.written, idle.notice)
     rulebook = wiring.rulebook(places, clock)
     runs = RunTable(tasks=tasks, monotonic_s=clock.monotonic_s)
     executor, ssh_hosts = _executor(stores, custody, rulebook, journal, clock, tasks)
@@ -151,6 +153,7 @@ async def build(
         reading=reading,
         diagnostics=stores.diagnostics,
         vault=stores.vault,
+        idle=idle,
         shares=KeyShares.of_session(environ, stores.vault.log_id),
         custody=custody,
         rulebook=rulebook,

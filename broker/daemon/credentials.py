@@ -49,6 +49,7 @@ class Credentials:
         self._turn = asyncio.Lock()  # whatever opens, closes or replaces what is open does so alone
         self._openings = Openings()
         self._locked_for: str | None = None  # in this run, since it was open
+        self._open_since_ms = 0
         self._warned: list[str] = []
         self._checkpoints = Checkpoints(premises.writer, premises.vault)
         self._ledger_told = 0  # the last write of the ledger that the audit log tells of, found while unlocking

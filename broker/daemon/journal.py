@@ -9,11 +9,17 @@ from broker.ports import AuditUnwritable
 
 
 class Journal:
-    """Implements ports.AuditLog over the writer. `written` is called when the writer was given something."""
+    """Implements ports.AuditLog over the writer. `written` and `noticed` are called when the writer was given it."""
 
-    def __init__(self, writer: AuditWriter, written: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        writer: AuditWriter,
+        written: Callable[[], None],
+        noticed: Callable[[AuditEvent], None] = lambda _: None,
+    ) -> None:
         self._writer = writer
         self._written = written
+        self._noticed = noticed
 
     def post(self, event: AuditEvent) -> None:
         try:
@@ -21,6 +27,7 @@ class Journal:
         except AuditError as cause:
             raise AuditUnwritable(str(cause)) from cause
         self._written()
+        self._noticed(event)
 
     async def append(self, event: AuditEvent) -> Receipt:
         try:
@@ -28,6 +35,7 @@ class Journal:
         except AuditError as cause:
             raise AuditUnwritable(str(cause)) from cause
         self._written()
+        self._noticed(event)
         return receipt
 
     def room(self) -> bool:

@@ -14,12 +14,13 @@ from contextlib import suppress
 
 from broker.audit import AuditError
 from broker.client.places import Places
-from broker.contract.reasons import LockReason
+from broker.contract.reasons import LockReason, VaultState
 from broker.core.approval import Happening
 from broker.core.events import AuditEvent, EventName
 from broker.daemon import sockets, statehold
 from broker.daemon.assembly import House, Wiring, build
 from broker.daemon.desktop import NOTHING_WISHED, DesktopWishes
+from broker.daemon.idle import lock_when_idle
 from broker.daemon.logs import quiet_loop
 from broker.daemon.statehold import StateError
 from broker.daemon.upkeep import notice_dead_log, upkeep
@@ -109,6 +110,9 @@ async def _upkeep(house: House) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(notice_dead_log(at.writer, died))
+        tasks.create_task(
+            lock_when_idle(at.idle, is_open=lambda: at.custody.state is VaultState.READY, lock=house.office.lock)
+        )
         await upkeep(floods=at.floods, refusals=at.refusals, sessions=at.sessions, diagnostics=at.diagnostics)
 
 

@@ -80,6 +80,7 @@ class DaemonOffice(PeopleOffice, UnlockWays):
                 "kdf": at.vault.kdf.to_json(),
                 "reason": None if reason is None else reason.value,
                 "locked_for": self._locked_for,
+                **self._open_words(),
                 "methods": [method.value for method in at.vault.methods],
             },
             "policy": await self._policy_status(),
@@ -148,7 +149,7 @@ class DaemonOffice(PeopleOffice, UnlockWays):
         if not called_off.is_set():
             at.reading.open(self._of_vault(at.vault.audit_sk))
             at.custody.use()
-            self._locked_for = None
+            self._locked_for, self._open_since_ms = None, self._now()
 
     async def lock(self, reason: LockReason = LockReason.ASKED) -> JsonObject:
         """Lock, void cards, end sessions, drop connections; work in flight finishes. Locks even if not recorded."""

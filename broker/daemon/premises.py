@@ -13,6 +13,7 @@ from broker.daemon.clocks import SystemClock
 from broker.daemon.custody import Custody
 from broker.daemon.desktop import Desktop
 from broker.daemon.engine import PipelineEngine
+from broker.daemon.idle import IdleWatch
 from broker.daemon.journal import Journal
 from broker.daemon.log_watch import LogWatch
 from broker.daemon.reading import AuditReading
@@ -45,6 +46,7 @@ class Premises:
     diagnostics: DiagnosticsStore
     vault: Vault
     shares: KeyShares
+    idle: IdleWatch
     custody: Custody
     rulebook: Rulebook
     ledger: LedgerStore

@@ -123,6 +123,14 @@ class UnlockWays(Archive):
         await at.record(name, key=signed.key_id, generation=at.vault.generation, **fields)
         at.changed()
 
+    def _open_words(self) -> dict[str, JsonValue]:
+        """Since when it is open, and how long it stays so where nobody uses it; nulls where it is not open."""
+        is_open = self._at.custody.state is VaultState.READY
+        return {
+            "ready_since_ms": self._open_since_ms if is_open else None,
+            "idle_lock_in_ms": int(self._at.idle.left_s * 1000) if is_open else None,
+        }
+
     def _refuse_closed(self) -> None:
         if self._at.custody.state is not VaultState.READY:
             raise ControlError("vault_locked", "The vault is locked. A human has to run: doorward unlock")

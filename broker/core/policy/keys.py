@@ -17,7 +17,7 @@ AGENT = frozenset({"exe", "argv", "sha256"})
 LIMITS = frozenset(
     {
         "prompts_per_minute", "pending_cards", "requests_per_minute", "max_uses", "max_age_s", "body_bytes",
-        "denial_memory_s",
+        "denial_memory_s", "idle_lock_s",
     }
 )  # fmt: skip
 SERVICE = frozenset({"kind", "base_url", "credential", "headers", "ad_hoc", "probe", "tls", "defaults", "operations"})

@@ -90,6 +90,7 @@ class Limits:
     max_age_s: int = 28_800
     body_bytes: int = 262_144
     denial_memory_s: int = 600
+    idle_lock_s: int = 28_800  # the vault is locked when it was not used for so long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

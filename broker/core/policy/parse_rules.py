@@ -31,6 +31,7 @@ _LIMIT_RANGES = {
     "max_age_s": (1, 604_800),
     "body_bytes": (1024, 262_144),
     "denial_memory_s": (0, 86_400),
+    "idle_lock_s": (60, 2_592_000),
 }
 
 
