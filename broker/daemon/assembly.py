@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from aiohttp import web
-
 from broker.approvals.desk import Desk
 from broker.audit.diagnostics import DiagnosticsStore
 from broker.audit.disk import Disk, LocalDisk
@@ -24,6 +22,7 @@ from broker.daemon.follow_ups import FollowUpRuns
 from broker.daemon.host_markers import HostMarkers
 from broker.daemon.idle import IdleWatch
 from broker.daemon.journal import Journal
+from broker.daemon.listeners import Listener, listener
 from broker.daemon.log_parts import LogParts, open_log
 from broker.daemon.noticed_log import NoticedLog
 from broker.daemon.premises import Premises
@@ -48,7 +47,7 @@ from broker.server.agent_routes import AgentApi, envelopes
 from broker.server.challenges import Challenges
 from broker.server.connections import Connections
 from broker.server.control_routes import ControlApi, control_errors
-from broker.server.door import Door, DoorLimits, nobody
+from broker.server.door import DoorLimits
 from broker.server.events import EventHub
 from broker.server.floods import Floods
 from broker.server.peer import boot_id, ourselves
@@ -56,10 +55,6 @@ from broker.server.runs import RunTable
 from broker.server.sessions import Ended, SessionRegistry
 from broker.vault import Vault, verify
 from broker.walk import Walker
-
-CLIENT_MAX = 1 << 20
-IDLE_S = 75.0
-HANG_UP_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +66,6 @@ class Wiring:
     executor: Callable[[Executor], Executor] = lambda port: port
     disk: Callable[[], Disk] = LocalDisk  # of the audit log
     rulebook: Callable[[Places, SystemClock], Rulebook] = lambda places, clock: Rulebook(places, moment=clock.moment)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """One socket's server, its door, and the connections behind it."""
-
-    runner: web.AppRunner
-    door: Door
-    connections: Connections
-
-    async def close(self) -> None:
-        await self.runner.cleanup()
-        self.connections.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,38 +348,3 @@ async def _with_faces(premises: Premises, tasks: asyncio.TaskGroup, limits: Door
             lambda protocol: at.challenges.session(at_control.process(protocol)) is not None,
         ),
     )
-
-
-async def listener(
-    middleware: object,
-    routes: list[web.RouteDef],
-    connections: Connections,
-    limits: DoorLimits,
-    turned_away: bytes,
-    monotonic_s: Callable[[], float],
-    spared: Callable[[object], bool] = nobody,
-) -> Listener:
-    """A server for one socket. Bodies are taken as they are: who compresses one is told that it can't be read."""
-    app = web.Application(client_max_size=CLIENT_MAX, middlewares=[connections.attending, middleware])  # type: ignore[list-item]  # aiohttp's own type is narrower than what it takes
-    app.add_routes(routes)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handler_cancellation=True,
-        shutdown_timeout=HANG_UP_S,
-        keepalive_timeout=IDLE_S,
-        auto_decompress=False,
-    )
-    await runner.setup()
-    server = runner.server
-    if server is None:
-        raise TypeError("a runner that was set up has a server")
-    door = Door(
-        server=server,
-        connections=connections,
-        turned_away=turned_away,
-        limits=limits,
-        monotonic_s=monotonic_s,
-        spared=spared,
-    )
-    return Listener(runner=runner, door=door, connections=connections)

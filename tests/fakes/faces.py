@@ -29,7 +29,7 @@ from broker.core.refusals import Refusal
 from broker.core.reply import Frame
 from broker.core.resolve import HttpAsk
 from broker.daemon import sockets
-from broker.daemon.assembly import Listener, listener
+from broker.daemon.listeners import Listener, listener
 from broker.server import faults
 from broker.server.agent_routes import AgentApi, envelopes
 from broker.server.challenges import Challenges

@@ -48,6 +48,13 @@ def answered_after(go_on: threading.Event) -> Behaviour:
 
 
 @pytest.fixture
+def go_on() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
 def upstream() -> Iterator[RoughUpstream]:
     with misbehaving(behaviours={"/quick": QUICK}) as made:
         yield made
@@ -57,7 +64,9 @@ def vault(house: House) -> dict[str, object]:
     return dict(part(house.human.client.status(), "vault"))
 
 
-def test_a_vault_that_nobody_uses_locks_itself_and_what_runs_ends_well(tmp_path: Path, upstream: RoughUpstream) -> None:
+def test_a_vault_that_nobody_uses_locks_itself_and_what_runs_ends_well(
+    tmp_path: Path, upstream: RoughUpstream, go_on: threading.Event
+) -> None:
     slept = tmp_path / "slept"
     with House(tmp_path / "h") as house:
         house.init().start(str(slept), program=SLEPT).open(POLICY, origin=upstream.origin)
@@ -66,7 +75,6 @@ def test_a_vault_that_nobody_uses_locks_itself_and_what_runs_ends_well(tmp_path:
         assert 7_000_000 < left_ms <= 7_200_000
         with house.agent() as agent:
             assert "success" == agent.act(service="shop", method="GET", path="/quick")["category"]
-            go_on = threading.Event()
             upstream.at("/slow", answered_after(go_on))
             seen = len(upstream.requests)
             asking = agent.begin_act(service="shop", method="GET", path="/slow")
@@ -75,8 +83,8 @@ def test_a_vault_that_nobody_uses_locks_itself_and_what_runs_ends_well(tmp_path:
             slept.write_text("7000")
             assert "ready" == vault(house)["state"], "not yet"
             slept.write_text("7300")
-            until(lambda: vault(house)["state"] == "locked", limit_s=LIMIT_S)
-            assert ("idle", None) == (vault(house)["locked_for"], vault(house)["idle_lock_in_ms"])
+            until(lambda: vault(house)["locked_for"] == "idle", limit_s=LIMIT_S)
+            assert ("locked", None) == (vault(house)["state"], vault(house)["idle_lock_in_ms"])
             assert "vault_locked" == agent.act(service="shop", method="GET", path="/quick")["category"]
             go_on.set()
             assert "success" == agent.end_act(asking)["category"]
