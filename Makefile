@@ -16,7 +16,7 @@ ENV := .venv/.set-up
 DEPS := build/.test-deps
 SOURCES := $(shell find broker ui policies packaging -type f -not -name '*.pyc' 2>/dev/null)
 
-.PHONY: help setup test-deps demo test lint types imports unit live bench tamper-table lock pages wheel wheel-test clean
+.PHONY: help setup test-deps demo test lint types imports unit live bench tamper-table prompts lock pages wheel wheel-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -58,6 +58,9 @@ live: $(ENV) $(DEPS) ## the tests with a real daemon, nginx and tmux
 
 tamper-table: $(ENV) ## every change of an audit log that we know of, its verdict, and what journalctl says of the like
 	@$(BIN)/python -m tests.tampering.table
+
+prompts: $(ENV) ## how often a human is asked in three days of agents, when, and for what
+	@$(BIN)/python -m tests.flow.agent_days
 
 bench: $(ENV) ## measure against the goals
 	@$(BIN)/python -m pytest -q -s -o python_files='bench_*.py' tests/bench

@@ -83,7 +83,8 @@ def test_an_empty_list_says_so(cli: CommandLine) -> None:
         daemon.replies["GET /v1/credential-requests"] = NO_WANTS
 
         assert "nothing waits for you\n" == cli.run("approvals", "list")[1]
-        assert {"approvals": [], "credential_requests": []} == parse_object(cli.run("approvals", "list", "--json")[1].encode())
+        as_json = cli.run("approvals", "list", "--json")[1]
+        assert {"approvals": [], "credential_requests": []} == parse_object(as_json.encode())
 
 
 def test_following_prints_one_line_for_each_change(cli: CommandLine) -> None:
