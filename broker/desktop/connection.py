@@ -16,7 +16,7 @@ from itertools import count
 from typing import Self
 
 from broker.desktop.faults import DesktopError, Trouble
-from broker.desktop.marshal import DESCRIPTORS_MOST, Call, Incoming, Kind, Reader
+from broker.desktop.marshal import DESCRIPTORS_MOST, Call, Incoming, Kind, Reader, is_spoken
 
 OPEN_S = 3.0
 CALL_S = 3.0
@@ -46,6 +46,8 @@ class BusConnection:
     @classmethod
     async def open(cls, path: str, *, descriptors: bool = False, limit_s: float = OPEN_S) -> Self:
         """Connect and say hello. Raises DesktopError. With `descriptors` answers may bring some."""
+        if not is_spoken():
+            raise DesktopError(Trouble.ABSENT, "there is no D-Bus in this installation")
         endpoint = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             async with asyncio.timeout(limit_s):

@@ -22,6 +22,7 @@ MANAGER, SESSION, USER = f"{SERVICE}.Manager", f"{SERVICE}.Session", f"{SERVICE}
 PROPERTIES = "org.freedesktop.DBus.Properties"
 DELAY_S = 4.0  # logind waits 5 s by default for who delays a sleep
 RETRY_S = 30.0
+GAP_S = 0.25
 
 
 class LoginState(StrEnum):
@@ -93,6 +94,7 @@ class LoginSession:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._retry_s):
                     await self._again.wait()
+                    await asyncio.sleep(GAP_S)  # many may log in at once
 
     async def _find(self, bus: BusConnection) -> str:
         """The path of our own session, else of the one that this user's display is in; empty without any."""

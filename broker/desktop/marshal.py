@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-import jeepney  # type: ignore[import-untyped]  # it has no annotations
+try:
+    import jeepney  # type: ignore[import-untyped]  # it has no annotations
+except ImportError:  # it is for Linux alone, and so are the services that are asked here
+    jeepney = None
 
 from broker.desktop.faults import DesktopError, Trouble
 
 MESSAGE_MOST_BYTES = 1 << 20
 DESCRIPTORS_MOST = 16
+
+
+def is_spoken() -> bool:
+    """Whether this installation knows D-Bus at all."""
+    return jeepney is not None
 
 
 class Kind(Enum):

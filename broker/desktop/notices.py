@@ -96,14 +96,18 @@ class Notices:
             answer, card_id = await self._clicks.get()
             if answer == "open":
                 self._open(card_id)
-                continue
-            try:
-                await self._deny(card_id)
-            except Exception as cause:  # noqa: BLE001 - settled meanwhile, or the log is dead: both are told elsewhere
-                LOG.info("a denial at the desktop came to nothing", extra={"kind": type(cause).__name__})
-            finally:
-                self._denying.discard(card_id)
-                self._wake.set()
+            else:
+                await self._deny_it(card_id)
+            await asyncio.sleep(GAP_S)  # whoever clicks without end does not fill the feed
+
+    async def _deny_it(self, card_id: str) -> None:
+        try:
+            await self._deny(card_id)
+        except Exception as cause:  # noqa: BLE001 - settled meanwhile, or the log is dead: both are told elsewhere
+            LOG.info("a denial at the desktop came to nothing", extra={"kind": type(cause).__name__})
+        finally:
+            self._denying.discard(card_id)
+            self._wake.set()
 
     def _open(self, card_id: str) -> None:
         if not self._bring_up(card_id):

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -225,3 +227,15 @@ async def test_a_bus_of_another_user_is_not_believed(bus: PrivateBus, monkeypatc
     mine = os.geteuid()
     monkeypatch.setattr("os.geteuid", lambda: mine + 1)  # where we are root, the bus itself refuses who we say we are
     assert await trouble_of(bus.path) in {Trouble.ABSENT, Trouble.REFUSED}
+
+
+def test_where_the_library_is_missing_there_is_no_bus_and_no_fault() -> None:
+    """As on a system that is no Linux: the daemon's modules load, and say so."""
+    code = (
+        "import sys, asyncio; sys.modules['jeepney'] = None\n"
+        "import broker.daemon.desktop\n"
+        "from broker.desktop.connection import BusConnection\n"
+        "asyncio.run(BusConnection.open('/nothing'))\n"
+    )
+    ended = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "DesktopError: there is no D-Bus in this installation" in ended.stderr
