@@ -18,7 +18,7 @@ from broker.core import records, refusals, reply
 from broker.core.events import AuditEvent, EventName
 from broker.core.identity import Caller
 from broker.core.ledger import Attempt, AttemptState
-from broker.core.policy.model import ReadBack
+from broker.core.policy.model import KEY_NAME, ReadBack
 from broker.core.predicate import AnswerView, PredicateError, answer_view, compile_selection, selected
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
@@ -265,10 +265,17 @@ def _filled(value: JsonValue, attempt: Attempt) -> JsonValue:
     """Fill `{argument}` from the attempt's own arguments; a value that is one argument keeps its type."""
     if not isinstance(value, str):
         return value
+    known = _known(attempt)
     whole = _ARGUMENT.fullmatch(value)
     if whole is not None:
-        return attempt.args.get(whole[1])
-    return _ARGUMENT.sub(lambda name: str(attempt.args.get(name[1], "")), value)
+        return known.get(whole[1])
+    return _ARGUMENT.sub(lambda name: str(known.get(name[1], "")), value)
+
+
+def _known(attempt: Attempt) -> dict[str, JsonValue]:
+    """The arguments, and the key under which it went out. An argument of that name is the agent's own."""
+    own: dict[str, JsonValue] = {} if attempt.idempotency_key is None else {KEY_NAME: attempt.idempotency_key}
+    return {**own, **attempt.args}
 
 
 def _matches(read_back: ReadBack, attempt: Attempt, answer: JsonObject) -> int | None:
@@ -278,7 +285,7 @@ def _matches(read_back: ReadBack, attempt: Attempt, answer: JsonObject) -> int |
     if view is None:
         return None
     try:
-        found = selected(compile_selection(read_back.match, {**attempt.args}), view)
+        found = selected(compile_selection(read_back.match, _known(attempt)), view)
     except PredicateError:
         return None
     return None if found is None else len(found)

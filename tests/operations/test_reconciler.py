@@ -156,6 +156,19 @@ async def test_a_read_back_settles_by_its_match_alone(room: Room, answer: Any, e
         assert "settle" in envelope["next"]["command"] or "operations" in envelope["next"]["command"]
 
 
+async def test_a_read_back_may_ask_for_the_key_under_which_the_change_went_out(room: Room) -> None:
+    text = SHOP.replace('note = "by {name}"', 'note = "{idempotency_key}"').replace("?name == $name", "?key == $key")
+    text = text.replace("$key", "$idempotency_key") + '[services.market.operations."orders.create".idempotency]\n'
+    room.policies.policy = policy_of(f'{text}kind = "key"\nheader = "idempotency-key"\nwindow_s = 60\n')
+    room.answer = told(orders=[{"key": "dw-1"}, {"key": "dw-2"}])
+    envelope = await room.settle(await doubtful(room, idempotency_key="dw-1"))
+
+    assert ("success", "reconciled", "never", "applied") == gist(envelope)
+    asked, _ = room.asked[0]
+    assert isinstance(asked, HttpAsk)
+    assert "dw-1" == (asked.args or {})["note"]
+
+
 @pytest.mark.parametrize(
     ("decides", "orders", "expected"),
     [

@@ -10,6 +10,7 @@ import pytest
 from broker.contract.reasons import ApprovalRule, WarningCode
 from broker.core.frozen import FrozenRequest
 from broker.core.identity import ProcessFacts, named_by
+from broker.core.key_argument import with_key
 from broker.core.policy import keys
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Decision, Deny, Operation
@@ -278,3 +279,50 @@ def test_loader_and_schema_know_the_same_values() -> None:
 def test_what_the_schema_refuses_the_loader_refuses_too(text: str) -> None:
     assert not VALIDATOR.is_valid(tomllib.loads(f"version = 1\n{text}"))
     assert [] != faults_of(text)
+
+
+@pytest.mark.parametrize(
+    ("pack", "service", "probe"),
+    [
+        ("aws", "dynamodb", "tables.list"),
+        ("aws", "s3", "buckets.list"),
+        ("aws", "sqs", "queues.list"),
+        ("cloudflare", "cloudflare", "tokens.verify"),
+        ("elasticsearch", "elasticsearch", "cluster.info"),
+        ("github", "github", "user.get"),
+        ("gitlab", "gitlab", "user.get"),
+        ("google", "google-drive", "about.get"),
+        ("jira", "jira", "myself.get"),
+        ("kubernetes", "kubernetes", "api.versions"),
+        ("microsoft-graph", "graph", "me.get"),
+        ("slack", "slack", "auth.test"),
+        ("stripe", "stripe", "balance.get"),
+    ],
+)
+def test_a_credential_can_be_checked_where_a_provider_has_a_cheap_read_for_it(
+    pack: str, service: str, probe: str
+) -> None:
+    policy = load_policy([FILES[pack]])
+    frozen = resolve(policy, HttpAsk(service=service, operation=probe))
+
+    assert probe == policy.services[service].probe
+    assert isinstance(frozen, FrozenRequest)
+    assert not frozen.is_write
+
+
+@pytest.mark.parametrize(
+    ("operation", "args", "param"),
+    [
+        ("ec2.instances.run", {"ImageId": "ami-1"}, "ClientToken"),
+        ("dynamodb.items.transact", {"TransactItems": []}, "ClientRequestToken"),
+    ],
+)
+def test_a_change_that_amazon_knows_by_a_token_goes_out_under_the_brokers(
+    operation: str, args: dict[str, Any], param: str
+) -> None:
+    frozen = resolve(load_policy([FILES["aws"]]), HttpAsk(operation=operation, args=args))
+
+    assert isinstance(frozen, FrozenRequest)
+    assert param not in f"{frozen.url} {frozen.body!r}"
+    sent = with_key(frozen, "dw-1")
+    assert f"{param}=dw-1" in sent.query or f'"{param}":"dw-1"' in sent.body.decode()

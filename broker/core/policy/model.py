@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from broker.contract.reasons import ApprovalRule, Category, Effect, IncompleteCode, RemoteEffect, Retry, WarningCode
 from broker.contract.wire import JsonObject
@@ -128,6 +128,9 @@ class Identity:
     path: str
     type: str = "string"
     must_equal: str | None = None
+
+
+KEY_NAME: Final = "idempotency_key"  # in a read-back: the key under which the change went out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

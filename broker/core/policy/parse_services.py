@@ -21,7 +21,7 @@ from broker.core.policy.keys import (
     SSH_SERVICE,
     TLS,
 )
-from broker.core.policy.model import Operation, ReadBack, Service, Tls
+from broker.core.policy.model import KEY_NAME, Operation, ReadBack, Service, Tls
 from broker.core.policy.parse_answers import blocks_over, check_blocks
 from broker.core.policy.parse_request import STAND_IN, check_arguments, known_names, names_of, request_of
 from broker.core.policy.parse_rules import NAME, NAME_SHAPE
@@ -155,7 +155,7 @@ def operation_of(name: str, table: Table, inherited: Operation) -> Operation:
             title=_title(table, names, free=free),
             targets=known_names(table, "targets", names, free=free, dotted=True),
             change_key=known_names(table, "change_key", names, free=free) if "change_key" in table else None,
-            reconcile=_reconcile(table, names, effect, free=free),
+            reconcile=_reconcile(table, (*names, *_own_names(table, inherited)), effect, free=free),
             mcp=_mcp(table),
         ),
     )
@@ -169,6 +169,13 @@ def _title(table: Table, known: tuple[str, ...], *, free: bool) -> str:
         if name not in known and not free:
             table.fault("title", f'the operation has no argument "{name}"', ", ".join(known) or "no placeholder")
     return title
+
+
+def _own_names(table: Table, inherited: Operation) -> tuple[str, ...]:
+    """What a read-back may ask for besides the arguments: the broker's key, where the change goes out under one."""
+    own = table.values.get("idempotency")
+    has_key = own.get("kind") == "key" if isinstance(own, dict) else inherited.idempotency.has_key
+    return (KEY_NAME,) if has_key else ()
 
 
 def _mcp(table: Table) -> McpTool | None:
