@@ -1,11 +1,15 @@
 """A card that was asked for by a click at the desktop: shown where nobody is at the keys, else only told of."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.fakes.control_server import ControlServer
 from tests.ui.cards import calm_read, delete_release
+from tests.ui.ears import Ear
 from tests.ui.scenes import Scene
 from ui.brought_up import HANDS_OFF_S, WORDS, named
-from ui.messages import BroughtUp, Lost, OpenCard
+from ui.messages import BroughtUp, Connected, Lost, OpenCard
 
 FIRST, SECOND = calm_read()["approval_id"], delete_release()["approval_id"]
 
@@ -81,3 +85,13 @@ def test_the_bell_rings_for_it_and_not_often() -> None:
 )
 def test_the_event_names_the_card(data: str, expected: str) -> None:
     assert expected == named(data)
+
+
+def test_the_feed_passes_it_on(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with ControlServer(tmp_path) as server:
+        ear = Ear(tmp_path)
+        ear.wait(Connected)
+        server.changed("focus", {"id": "ap_1", "state": "pending"})
+        assert "ap_1" == ear.wait(BroughtUp).approval_id
+        ear.feed.stop()
