@@ -3,6 +3,10 @@
 Over odd forms: case, trailing dots, ports, user info, international names, absolute forms, encoded separators.
 """
 
+import ssl
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +15,15 @@ from yarl import URL
 from broker.core.credential import covers_url, parse_binding
 from broker.core.frozen import FrozenRequest
 from broker.core.policy.match import facts_of
+from broker.core.policy.model import Tls
 from broker.core.resolve import HttpAsk, Invalid, resolve
+from broker.executors.https import HttpsExecutor
+from tests.fakes.authority import Authority
+from tests.fakes.https_calls import OneSecret, permit
 from tests.fakes.policies import policy_of
+from tests.fakes.upstream import Upstream
+
+AUTHORITY = Authority()
 
 POLICY = policy_of(
     """
@@ -113,3 +124,43 @@ def test_a_known_trick_reaches_no_service(url: str) -> None:
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "[::ffff:7f00:1]"])
 def test_another_spelling_of_an_address_is_not_that_address(host: str) -> None:
     assert isinstance(resolve(POLICY, HttpAsk(method="GET", url=f"http://{host}:8080/x")), Invalid)
+
+
+FORMS = ["localhost", "LOCALHOST", "LocalHost", "localhost.", "localhost:0{port}", "user@localhost", "localhost%2e",
+         "\uff4cocalhost", "localhost\t", "loc\u00adalhost", "localhost\u3002", "127.1", "[::1]"]  # fmt: skip
+
+
+async def test_on_the_wire_it_is_one_as_well_however_it_was_spelled() -> None:
+    """What the resolver is asked, what TLS names and what the request carries, over every form that gets there."""
+    identity, named, asked, carried = AUTHORITY.server(names=("localhost",)), set(), set(), set()
+
+    def name(_: ssl.SSLObject, told: str | None, __: ssl.SSLContext) -> None:
+        named.add(told)
+
+    async def lookup(host: str, port: int) -> Sequence[str]:
+        asked.add((host, port))
+        return ["127.0.0.1"]
+
+    identity.context.sni_callback = name
+    async with Upstream(tls=identity) as server:
+        policy = policy_of(
+            f'[services.s]\nkind = "http"\nbase_url = "https://localhost:{server.port}"\nad_hoc = ["GET"]\n'
+        )
+        executor = HttpsExecutor(secrets=OneSecret(), body_limit_bytes=lambda: 1000, version="0", lookup=lookup)
+        arrived = 0
+        for form in FORMS:
+            host = form.format(port=server.port) if "{port}" in form else f"{form}:{server.port}"
+            found = resolve(policy, HttpAsk(method="GET", url=f"https://{host}/x"))
+            if isinstance(found, FrozenRequest):
+                found = replace(found, service=replace(found.service, tls=Tls(ca_pem=AUTHORITY.pem)))
+                raw = await executor.execute(permit(found))
+                assert 200 == raw.status, (form, raw)
+                arrived += 1
+        carried = {seen.headers["host"] for seen in server.requests}
+        await executor.close()
+
+    assert arrived >= 2
+    assert arrived == len(server.requests)
+    assert {"localhost"} == named
+    assert {("localhost", server.port)} == asked
+    assert {f"localhost:{server.port}"} == carried
