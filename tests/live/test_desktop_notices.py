@@ -1,5 +1,7 @@
 """Notices of a real daemon on a real desktop: seen, clicked, forged, hung, started anew. One daemon for all claims."""
 
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,8 @@ from broker.desktop.notices import DENIED
 from tests.live.desktop import NoticeDesktop
 from tests.live.house import Agent, House, until
 from tests.live.plain_upstream import serving
+from tests.live.terminal import Terminal
+from ui.brought_up import HANDS_OFF_S
 
 pytestmark = pytest.mark.live
 
@@ -101,14 +105,20 @@ def test_a_service_that_starts_anew_shows_the_card_again(house: House, desktop: 
     until(lambda: not desktop.shown)
 
 
-def test_open_reaches_the_screens_that_are_connected(house: House, desktop: NoticeDesktop) -> None:
-    with asking(house, desktop, "five") as (agent, number), house.human.client.events() as stream:
-        card_id = house.human.wait_for_card()
+def test_open_brings_the_card_up_on_the_screen_that_is_open(house: House, desktop: NoticeDesktop) -> None:
+    command = [sys.executable, "-I", "-m", "ui"]
+    with (
+        Terminal("desktop", command, environ=dict(house.environ), size=(80, 24)) as screen,
+        asking(house, desktop, "five") as (agent, number),
+    ):
+        screen.until("1 waiting")
+        screen.keys("6")
+        screen.until("[6 Policy")
+        time.sleep(HANDS_OFF_S + 0.5)  # nothing moves under hands at the keys
         desktop.click("Open")
-        names = (event for event in stream if event is not None)
-        shown = next(event for event in names if event.name == "focus")
-        assert card_id in shown.data
-        house.human.deny(card_id)
+        screen.until("[1 Approvals]", "orders.create")
+        assert 1 == len(house.human.cards())
+        house.human.deny(house.human.wait_for_card())
         agent.end_act(number)
 
 
