@@ -18,6 +18,7 @@ from broker.cli.prompts import (
     passphrase,
     text_of_file,
     typed_value,
+    value_from_command,
     value_from_environment,
     value_from_file,
     value_from_stdin,
@@ -41,8 +42,8 @@ _PARTS = {  # what stands beside a value: of which kind it is, and whether that 
     "aws_service": ("sigv4", False),
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_VALUES = """The value is asked for without echo, unless --stdin or --from-env says otherwise.
-For kind basic, --stdin and --from-env take USERNAME:PASSWORD.
+_VALUES = """The value is asked for without echo, unless --stdin, --from-env, --from-file or --from-command is there.
+For kind basic, they take USERNAME:PASSWORD.
 For kind sigv4 (AWS) they take ACCESS_KEY_ID:SECRET_ACCESS_KEY or ACCESS_KEY_ID:SECRET_ACCESS_KEY:SESSION_TOKEN.
 For kind ssh-key the value is the private key, by --from-file ID_ED25519; its passphrase is asked for where it has one,
 and not kept. An SSH credential is bound to ssh://user@host:port, as the policy spells the host's address."""
@@ -55,6 +56,10 @@ def run(noun: str, arguments: list[str]) -> int:
     match options.verb:
         case "add":
             return _add(options)
+        case "import":
+            from broker.cli.credential_import import run_import  # noqa: PLC0415 - it needs this module
+
+            return run_import(options)
         case "list":
             return _list(options)
         case "rotate":
@@ -72,6 +77,9 @@ def add_value_options(parser: Parser) -> None:
     source.add_argument("--stdin", action="store_true", help="read the value from standard input")
     source.add_argument("--from-env", metavar="VAR", help="read the value from this variable")
     source.add_argument("--from-file", metavar="FILE", help="read the value from this file")
+    source.add_argument(
+        "--from-command", metavar="COMMAND", help="read the value from what this prints, such as 'op read op://...'"
+    )
     parser.add_argument("--certificate", metavar="FILE", help="for kind ssh-key: its -cert.pub")
     parser.add_argument("--key-passphrase-fd", type=int, metavar="N", help="for kind ssh-key: the key's own passphrase")
 
@@ -96,11 +104,13 @@ def origin_of(base_url: str) -> str:
 
 
 def given_value(options: Namespace) -> Secret | None:
-    """The value that --stdin or --from-env name; None where it is to be asked for. Taken before any child starts."""
+    """The value that one of the options names; None where it is to be asked for. Taken before any child starts."""
     if options.stdin:
         return value_from_stdin()
     if options.from_file is not None:
         return value_from_file(options.from_file)
+    if options.from_command is not None:
+        return value_from_command(options.from_command)
     if options.from_env is not None:
         value = value_from_environment(options.from_env)
         os.environ.pop(options.from_env, None)  # no child of ours inherits it
@@ -129,6 +139,9 @@ def _verbs(noun: str) -> Verbs:
     new.add_argument("--cookie", metavar="NAME", help="for kind cookie: which one")
     new.add_argument("--region", metavar="NAME", help="for kind sigv4: where the host does not tell it")
     new.add_argument("--aws-service", metavar="NAME", help="for kind sigv4: where the host does not tell it")
+    from broker.cli.credential_import import declare  # noqa: PLC0415 - it needs this module
+
+    declare(verbs)
     verbs.add("list", "names, kinds, places and ages; never a value")
     rotated = verbs.add("rotate", "a new value for the same places", epilog=_VALUES)
     rebound = verbs.add("rebind", "other places; asks for the value again", epilog=_VALUES)
@@ -154,14 +167,13 @@ def _add(options: Namespace) -> int:
     kind = options.kind.replace("-", "_")
     if kind != "ssh_key" and (options.certificate is not None or options.key_passphrase_fd is not None):
         raise UsageError("--certificate and --key-passphrase-fd belong to --kind ssh-key")
-    if kind == "ssh_key" and not (options.stdin or options.from_env or options.from_file):
+    if kind == "ssh_key" and not (options.stdin or options.from_env or options.from_file or options.from_command):
         raise UsageError("a private key has lines and is not typed: give it by --from-file FILE or --stdin")
-    if not _NAME.fullmatch(options.name):
-        raise UsageError(f"{options.name!r} is no name: up to 64 of a-z 0-9 . _ - and a letter or digit first")
+    check_name(options.name)
     params: dict[str, JsonValue] = {"name": options.name, "kind": kind}
     params |= {name: getattr(options, name) for name in _PARTS if getattr(options, name) is not None}
     with desk(options, transient=True, session=not options.origin, given=given_value) as reached:
-        origins = options.origin or _proposed(reached, options)
+        origins = options.origin or proposed_origins(reached, options.name, yes=options.yes)
         secret = secret_of(kind, reached.given, options.name, options)
         answer = add(reached, {**params, "origins": origins}, secret)
     places = ", ".join(visible(origin) for origin in origins)
@@ -180,17 +192,23 @@ def _check_parts(options: Namespace) -> None:
             raise UsageError(f"--kind {kind} needs {option} NAME")
 
 
-def _proposed(reached: Desk, options: Namespace) -> list[str]:
+def check_name(name: str) -> None:
+    """Raises UsageError where it names no credential."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name: up to 64 of a-z 0-9 . _ - and a letter or digit first")
+
+
+def proposed_origins(reached: Desk, name: str, *, yes: bool) -> list[str]:
     """The origins of the services that use this credential by the policy in force, once the human agrees to them."""
-    using = [item for item in parts(reached.control.policy(), "services") if item.get("credential") == options.name]
+    using = [item for item in parts(reached.control.policy(), "services") if item.get("credential") == name]
     origins = sorted({origin_of(str(item.get("base_url"))) for item in using})
     if not origins:
-        raise UsageError(f"--origin URL is needed: no service of the policy in force uses {options.name}")
-    if options.yes:
+        raise UsageError(f"--origin URL is needed: no service of the policy in force uses {name}")
+    if yes:
         raise UsageError(
             f"--yes takes no place for granted; say where it may go: --origin {' --origin '.join(origins)}"
         )
-    if not confirmed(f"Bind {options.name} to {', '.join(origins)}?", yes=False):
+    if not confirmed(f"Bind {name} to {', '.join(origins)}?", yes=False):
         raise CliError("nothing was added")
     return origins
 

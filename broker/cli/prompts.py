@@ -6,8 +6,11 @@ question stood there answers nothing.
 """
 
 import os
+import shlex
+import subprocess
 import sys
 import termios
+import threading
 from pathlib import Path
 
 from broker.cli.faults import CliError, UsageError
@@ -18,6 +21,7 @@ from broker.contract.neutralise import visible
 from broker.core.secret import Secret
 
 MAX_VALUE_BYTES = 8192
+COMMAND_S = 120.0  # a vault's own program may ask its human
 SHORT_BYTES = 12
 _ABOUT_NEW = "One passphrase opens the vault and signs your approvals. Nobody can recover it."
 ABOUT_PINENTRY = "Your passphrase opens the vault of doorward and signs your approvals."
@@ -70,6 +74,33 @@ def value_from_file(name: str) -> Secret:
             return _value(file.read(MAX_VALUE_BYTES + 1))
     except OSError as cause:
         raise UsageError(f"{name} can't be read: {cause.strerror}") from None
+
+
+def value_from_command(line: str, *, limit_s: float = COMMAND_S) -> Secret:
+    """A secret value that a program of the administrator's prints, without one line end at its end.
+
+    No shell reads the line. What the program says of itself goes to standard error, as if it had been typed.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as cause:
+        raise UsageError(f"--from-command: {cause}") from None
+    if not words:
+        raise UsageError("--from-command: expected a program and its words")
+    try:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    except OSError as cause:
+        raise CliError(f"{words[0]} can't be run: {cause.strerror}") from None
+    late = threading.Timer(limit_s, process.kill)
+    late.start()
+    with process:
+        content = b"" if process.stdout is None else process.stdout.read(MAX_VALUE_BYTES + 3)
+        if len(content) > MAX_VALUE_BYTES + 2:
+            process.kill()
+    late.cancel()
+    if len(content) <= MAX_VALUE_BYTES + 2 and process.returncode != 0:
+        raise CliError(f"{words[0]} ended with {process.returncode}, or took over {limit_s:g} s; nothing was changed")
+    return _value(content.removesuffix(b"\n").removesuffix(b"\r"))
 
 
 def text_of_file(name: str) -> str:
