@@ -13,7 +13,7 @@ from ui.answering import Key
 from ui.arming import CONFIRM_S, LoneKey
 from ui.brought_up import bring_up
 from ui.frame import SCREENS, Hint, Lamp, asking, footer, header, screens
-from ui.freshness import is_live, read_anew
+from ui.freshness import alive, is_live, read_anew
 from ui.help import box, footer_words, laid_over
 from ui.messages import (
     Answered,
@@ -299,7 +299,7 @@ class Window:
         in_field = self.screen.in_field(self.world)
         if self.current != APPROVALS:
             self.approvals.answering.noticed(now.mono_s)
-        effects = self.screen.key(key, self.world, now)
+        effects = alive(self.screen.key(key, self.world, now), key, self.world)
         if effects is not None:
             self._do(effects)
         elif not in_field:

@@ -44,6 +44,7 @@ class PolicyScreen:
     _drawn: frozenset[str] = frozenset()
     _must: frozenset[str] = frozenset()
     _in_sight: frozenset[str] = frozenset()
+    _too_long: bool = False
     _paper: Paper = field(default_factory=lambda: Paper(width=0, height=0))
     _items: "Kept[Sequence[Shown]]" = field(default_factory=Kept)
     _opened: Scrolled = field(default_factory=Scrolled)
@@ -100,6 +101,7 @@ class PolicyScreen:
             return Barred(approving="approver locked: u", denying=None)
         unseen = self._must - self._seen
         told = "see each: j" if unseen <= self._in_sight else "see the rest: PgDn"  # a cut row is seen in its detail
+        told = "see it whole: e" if self._too_long else told
         return Barred(approving=told if unseen else None, denying=None)
 
     def _of(self, facts: PolicyFacts | None) -> Sequence[Shown]:
@@ -115,16 +117,25 @@ class PolicyScreen:
         items = self._of(facts)
         item = self.listed.focused(items)
         if self._opened.on is not None:
-            self._drawn = frozenset()
             name, lines = _page(self._opened.on, item, facts, paper)
-            return self._opened.sheet(name, lines, paper)
+            sheet = self._opened.sheet(name, lines, paper)
+            whole = (
+                item is not None
+                and self._opened.on == LINES
+                and all(line in sheet.body for line in _in_full(item, paper))
+            )
+            self._drawn = frozenset({item.id} if item is not None and whole else ())
+            return sheet
         head = _head(facts, paper, now, self.own_uid)
         answers = self._answer_rows(facts, world, paper, now) if facts.waits else []
         detail = _detail(item, paper, DETAIL_ROWS if paper.height < TALL else DETAIL_ROWS_TALL)
         room = max(body_height(paper) - len(head) - len(detail) - len(answers), 1)
         rows = self.listed.rows(items, lambda one: one.row, paper, room)
         shown = self.listed.matching(items)[self.listed.top : self.listed.top + room]
-        self._drawn = frozenset(one.id for one in shown if not one.cut or one is item)
+        self._drawn = frozenset(
+            one.id for one in shown if not one.cut or (one is item and _told_whole(one, detail, paper))
+        )
+        self._too_long = item is not None and item.must and item.cut and item.id not in self._drawn | self._seen
         self._in_sight = frozenset(one.id for one in shown)
         self._must = frozenset(one.id for one in items if one.must)
         return Sheet(
@@ -198,7 +209,7 @@ def _head(facts: PolicyFacts, paper: Paper, now: Moment, own_uid: int) -> list[R
     if facts.faults:
         said_ = f" ! The edited files have {words.counted(len(facts.faults), 'fault')} and can not be trusted."
         old = "The old policy stays in force." if facts.digest else "Nothing is in force."
-        return [row(Span(said_, Role.LOOK), f" {old}"), row(_edited(facts, now, own_uid)), ()]
+        return [row(Span(said_, Role.LOOK)), row(f"   {old}{_edited(facts, now, own_uid)}"), ()]
     if facts.waits and facts.pending_digest is not None:
         digest = words.short_digest(facts.pending_digest)
         new = row(" ", Span("New", Role.LABEL), f"     {digest}{_edited(facts, now, own_uid)}")
@@ -268,6 +279,22 @@ def _whole(item: Shown, paper: Paper) -> list[Row]:
     return [row(Span(f" {line}", Role.FOREIGN)) for line in wrap(paper.foreign(whole), paper.width - 2)]
 
 
+def _told_whole(item: Shown, detail: list[Row], paper: Paper) -> bool:
+    return all(line in detail for line in _whole(item, paper))
+
+
+def _in_full(item: Shown, paper: Paper) -> list[Row]:
+    """What the page of all lines begins with."""
+    if item.change is None:
+        return []
+    change, room = item.change, paper.width - 12
+    rows = [row(Span(f" {line}", Role.FOREIGN)) for line in wrap(paper.foreign(change.subject), paper.width - 4)]
+    for label, value in (("was", change.was), ("becomes", change.becomes)):
+        lines = wrap(paper.foreign(value), room)
+        rows += [row(f" {label if at == 0 else '':<9}{line}") for at, line in enumerate(lines)]
+    return rows
+
+
 def _place(change: ChangeRow, paper: Paper) -> str:
     place = paper.foreign(change.place or "not told where", limit=60)
     rule_ = f"  rule {paper.foreign(change.rule, limit=40)}" if change.rule else ""
@@ -305,8 +332,7 @@ def _page(which: str, item: Shown | None, facts: PolicyFacts, paper: Paper) -> t
         detail = [] if item is None else _detail(item, paper, 1 << 10)
         return "Policy", [*(row(f" {line}") for line in whole), *detail]
     change = item.change
-    rows = [row(Span(f" {line}", Role.FOREIGN)) for line in wrap(paper.foreign(change.subject), room)]
-    rows += [row(f" was      {paper.foreign(change.was)}"), row(f" becomes  {paper.foreign(change.becomes)}"), ()]
+    rows = [*_in_full(item, paper), ()]
     for sign, text in change.lines:
         first, *more = wrap(paper.foreign(text), room)
         rows += [_text_line(sign, "", paper)[:2] + row(f" {first}"), *(row(f"   {line}") for line in more)]
