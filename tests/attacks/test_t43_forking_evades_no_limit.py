@@ -46,3 +46,24 @@ def test_a_denial_is_remembered_whoever_asks_again(house: House) -> None:
     assert ["denied_recently", "denied_recently", "waiting"] == [
         told["value"]["code"] for told in (child, orphan, other)
     ]
+
+
+def test_a_mute_holds_for_every_process_of_the_program_whatever_it_asks(house: House) -> None:
+    with house.agent() as agent:
+        agent.act(**order("first"))
+        (session,) = house.human.client.sessions()
+        house.human.client.mute(str(session["id"]))
+        asked = len(house.human.cards())
+        told = [
+            agent.child(house.places.agent_socket, "POST", "/v1/http", order(f"m{number}"), orphan=orphan)
+            for number, orphan in enumerate((False, True, False, True))
+        ]
+        with house.agent() as another:
+            told.append({"value": another.act(**order("m9"))})
+        assert asked == len(house.human.cards())
+        house.human.client.unmute(str(session["id"]), house.key)
+        heard = agent.act(**order("heard"))
+
+    assert ["muted"] * 5 == [one["value"]["code"] for one in told]
+    assert "waiting" == heard["code"]
+    assert house.key.key_id == house.human.events("session.unmuted")[-1]["fields"]["key"]

@@ -52,3 +52,21 @@ def test_the_third_echo_of_the_credential_ends_it_for_the_program(tmp_path: Path
             assert [("session_denied", "muted")] * 2 == [(one["category"], one["code"]) for one in after]
             assert 7 == len(upstream.seen("/say"))
         assert 1 <= len(house.human.events("session.muted"))
+
+
+def test_a_short_credential_takes_the_whole_body_with_it_and_the_third_hit_is_the_last(tmp_path: Path) -> None:
+    with (
+        misbehaving(behaviours={"/say": parrot}) as upstream,
+        open_house(tmp_path / "h", origin=upstream.origin, policy=POLICY) as house,
+    ):
+        house.human.client.rotate_credential("shop", {"token": "k7Q"}, house.key)
+        with house.agent() as agent:
+            guess = {"service": "shop", "method": "POST", "path": "/say"}
+            hits = [agent.act(**guess, body=f"is it k7Q, or {number}?") for number in range(3)]
+            after = agent.act(**guess, body="is it k7R?")
+
+        assert 3 == len(upstream.seen("/say"))
+    assert [None] * 3 == [envelope["http"].get("body") for envelope in hits]
+    assert "k7Q" not in json.dumps(hits)
+    assert "hits" not in json.dumps(hits)
+    assert ("session_denied", "muted") == (after["category"], after["code"])
