@@ -91,7 +91,7 @@ class Table:
 
     def text(self, key: str, default: str | None = None, *, pattern: str = "", expected: str = "") -> str:
         """A string; where `pattern` is given the whole of it has to fit. Required where there is no default."""
-        value = self._typed(key, str, default)
+        value = self._typed(key, str, default, wanted=expected)
         if key in self.values and isinstance(self.values[key], str):
             self.check_text((*self.path, key), value, pattern=pattern, expected=expected)
         return value
@@ -138,7 +138,7 @@ class Table:
         return default_ms
 
     def choice(self, key: str, members: Sequence[str], default: str | None = None) -> str:
-        value = self._typed(key, str, default)
+        value = self._typed(key, str, default, wanted=" or ".join(members))
         if key in self.values and isinstance(self.values[key], str) and value not in members:
             self.fault(key, "not one of the values that it can have", " or ".join(members))
         return value if value in members else members[0]
@@ -228,10 +228,10 @@ class Table:
         else:
             yield from enumerate(value)
 
-    def _typed(self, key: str, kind: type["_Value"], default: "_Value | None") -> "_Value":
+    def _typed(self, key: str, kind: type["_Value"], default: "_Value | None", wanted: str = "") -> "_Value":
         if key not in self.values:
             if default is None:
-                self.fault(key, "missing", _KINDS[kind])
+                self.fault(key, "missing", wanted or _KINDS[kind])
                 return kind()
             return default
         value = self.values[key]

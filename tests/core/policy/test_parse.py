@@ -100,7 +100,7 @@ def test_agents_and_limits_are_read_whole() -> None:
     ("text", "fault"),
     [
         ("versionn = 1", "p0.toml:2: versionn: unknown key, expected version"),
-        ("[[rules]]\n", "p0.toml:2: rules[0].id: missing, expected a string"),
+        ("[[rules]]\n", "p0.toml:2: rules[0].id: missing, expected lower-case letters"),
         ('[[rules]]\nid = "A b"\napproval = "none"', "p0.toml:3: rules[0].id: malformed, expected lower-case"),
         ('[[rules]]\nid = "a"\napproval = "ask"', "p0.toml:4: rules[0].approval: not one of the values"),
         (RULE_TEXT + 'hours = "9-17"', "rules[0].hours: it is a string, expected a list"),
