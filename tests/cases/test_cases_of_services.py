@@ -112,9 +112,15 @@ def judged(case: dict[str, Any]) -> Found:
         "remote_effect": verdict.remote_effect.value,
         "complete": None if told is None else told.complete,
         "truncated": None if told is None else told.truncated,
+        "next_cursor": None if told is None or told.next_cursor is None else led_to(frozen, told.next_cursor),
         "reasons": [] if told is None else [reason.code.value for reason in told.reasons],
         "warnings": [*(warning.code.value for warning in seen.warnings), *noticed(case)],
     }
+
+
+def led_to(frozen: FrozenRequest, cursor: str) -> str:
+    """A token as it is, and of a URL what stands behind the service's own."""
+    return cursor.removeprefix(frozen.service.base_url)
 
 
 def noticed(case: dict[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ Pure: the observations are values, so a doctored one has to be told. The meaning
 the contract and not from the broker's code.
 """
 
+import re
 from typing import Any
 
 from tests.live.case_world import TOKEN, Real, Step, is_in_doubt
@@ -34,7 +35,7 @@ def result(one: Real, envelope: dict[str, Any]) -> list[str]:
     """1. What the envelope says is what the case expects."""
     expected = {"retry_after_s": None, "complete": None} | one.case["expect"]
     expected.pop("items", None)  # counted in the core; an envelope tells them in words
-    found = _found(envelope)
+    found = _found(envelope, one)
     wrong = [
         f"result: {name} is {found[name]!r}, expected {want!r}"
         for name, want in expected.items()
@@ -134,9 +135,11 @@ def trail(step: Step) -> list[str]:
     return wrong
 
 
-def _found(envelope: dict[str, Any]) -> dict[str, Any]:
+def _found(envelope: dict[str, Any], one: Real) -> dict[str, Any]:
     told = envelope["completeness"]
+    cursor = None if told is None else told["next_cursor"]
     return {
+        "next_cursor": None if cursor is None else _led_to(one, cursor),
         "category": envelope["category"],
         "retry": envelope["retry"],
         "retry_after_s": envelope["retry_after_s"],
@@ -146,6 +149,11 @@ def _found(envelope: dict[str, Any]) -> dict[str, Any]:
         "reasons": [] if told is None else [one["code"] for one in told["incomplete_reasons"]],
         "warnings": [one["code"] for one in envelope["warnings"]],
     }
+
+
+def _led_to(one: Real, cursor: str) -> str:
+    """A token as it is, and of a URL what stands behind the far side's own."""
+    return re.sub(rf"^http://127\.0\.0\.1:\d+(/{one.service})?", "", cursor)
 
 
 def _is_near(name: str, found: object, want: object) -> bool:
