@@ -18,6 +18,8 @@ ssh:openssh-client:the speed of SSH commands against the common client
 gnome-keyring-daemon:gnome-keyring:the OS keyring as a home of the seeds of the audit log and as its anchor
 dbus-daemon:dbus:likewise, on a session bus of its own
 /lib/systemd/systemd-journal-remote:systemd-journal-remote:the audit log beside a journal, in speed and in what is noticed
+pinentry-curses:pinentry-curses:asking for the passphrase by a dialog in the terminal
+pinentry-tty:pinentry-tty:likewise, by a line
 strace:strace:that the record which power cuts are played from leaves out no call
 Xvfb:xvfb:desktop notices of waiting cards, as a human sees them
 dunst:dunst:the same, by a real notification daemon
