@@ -1,5 +1,6 @@
 """T28: a grant is one process's; no other, no child outside its tree, no shell and no later program has part in it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.pids import LAST, ended, reusing
 from tests.fakes.processes import other_program
 from tests.live.house import AGENT, Agent, House
 from tests.live.plain_upstream import Upstream
@@ -65,6 +67,30 @@ def test_a_later_process_inherits_nothing(house: House) -> None:
         granted(house, agent)
     with house.agent() as later:
         assert "approval_pending" == gist(later.act(**HURRIED))
+
+
+def test_a_process_with_a_pid_that_was_used_before_inherits_nothing(house: House, upstream: Upstream) -> None:
+    """For real where this user may choose the next pid, which root may; a new process is a new one in any case."""
+    with house.agent() as agent:
+        granted(house, agent)
+        pid = agent.pid
+    before = len(upstream.requests)
+    waiting = 'read word; exec "$0" -I "$1" "$2"'
+    words = ["/bin/sh", "-c", waiting, sys.executable, str(AGENT), house.places.agent_socket]
+    later = reusing(pid, words) or subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert (later.pid == pid) is os.access(LAST, os.W_OK)
+        order = {"id": 1, "do": "ask", "method": "POST", "path": "/v1/http", "body": HURRIED}
+        assert later.stdin is not None
+        assert later.stdout is not None
+        later.stdin.write(b"go\n" + json.dumps(order).encode() + b"\n")
+        later.stdin.flush()
+        assert later.pid == json.loads(later.stdout.readline())["pid"]
+
+        assert "approval_pending" == json.loads(later.stdout.readline())["value"]["category"]
+        assert before == len(upstream.requests)
+    finally:
+        ended(later)
 
 
 def test_a_process_that_becomes_another_program_keeps_no_grant(house: House, tmp_path: Path) -> None:

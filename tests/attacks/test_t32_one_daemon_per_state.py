@@ -13,6 +13,44 @@ from tests.live.house import DAEMON, House
 pytestmark = pytest.mark.live
 
 
+def refused(house: House, environ: dict[str, str]) -> str:
+    """What a daemon says that gives up at once."""
+    done = subprocess.run(
+        [sys.executable, *DAEMON], env=environ, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert 1 == done.returncode, house.log()
+    return done.stderr.decode()
+
+
+def test_no_other_way_leads_to_a_state_that_is_served(tmp_path: Path) -> None:
+    """By another path to it, with other sockets, and after its lock was taken away: one serves, and goes on serving."""
+    with House(tmp_path / "h") as house:
+        house.init().start()
+        assert house.process is not None
+        moved = tmp_path / "by-another-name"
+        moved.mkdir()
+        for name in ("config", "data", "anchor"):
+            (moved / name).symlink_to(tmp_path / "h" / name)
+        assert "link" in refused(house, {**house.environ, "DOORWARD_HOME": str(moved)})
+        (tmp_path / "up").symlink_to(tmp_path)
+        again = {**house.environ, "DOORWARD_HOME": str(tmp_path / "up" / "h")}
+        assert f"(pid {house.process.pid})" in refused(house, again)
+        house.places.lock.unlink()
+        assert "in use by another writer" in refused(house, house.environ)
+        assert "locked" == house.human.ask("GET", "/v1/status")[1]["vault"]["state"]
+
+
+def test_what_a_killed_daemon_left_is_replaced(tmp_path: Path) -> None:
+    with House(tmp_path / "h") as house:
+        house.init().start()
+        house.kill()
+        assert Path(house.places.control_socket).is_socket()
+        house.start()
+
+        assert "locked" == house.human.ask("GET", "/v1/status")[1]["vault"]["state"]
+
+
 def test_of_daemons_that_start_together_one_serves(tmp_path: Path) -> None:
     with House(tmp_path / "h") as house:
         house.init()

@@ -346,24 +346,20 @@ def test_nothing_is_open_to_others(house: House, upstream: Upstream) -> None:
             assert 0 == path.lstat().st_mode & 0o077, path
 
 
-def test_a_card_and_its_session_are_gone_a_tenth_of_a_second_after_their_process(
+def test_the_first_look_after_a_process_ended_shows_neither_its_card_nor_its_session(
     house: House, upstream: Upstream
 ) -> None:
-    """On a loaded machine a measurement may be late; the daemon is late only if it never is in time."""
+    """No timer stands in between: what the kernel tells of an end is heard before the next question is."""
     house.open(origin=upstream.origin)
-    took: list[float] = []
-    while not took or (took[-1] >= 0.1 and len(took) < 15):
+    for number in range(3):
         with house.agent() as agent:
-            agent.begin_act(service="shop", operation="orders.create", args={"name": f"n{len(took)}"})
+            agent.begin_act(service="shop", operation="orders.create", args={"name": f"n{number}"})
             card = house.human.wait_for_card()
-            agent.kill()
-            killed = time.monotonic()
-            until(lambda: not house.human.cards() and not house.human.client.sessions(), every_s=0.001)
-            took.append(time.monotonic() - killed)
-            ended = {row["id"]: row["ended_by"] for row in house.human.client.approvals()}
-            assert "session_ended" == ended[card]
+            agent.stop()
+            sessions, cards = house.human.client.sessions(), house.human.client.approvals()
 
-    assert took[-1] < 0.1
+            assert [] == sessions
+            assert {"session_ended"} == {row["ended_by"] for row in cards if row["id"] == card}
 
 
 def test_agents_that_come_and_go_leave_nothing_open(house: House, upstream: Upstream) -> None:
