@@ -45,6 +45,8 @@ class LoginManager:
         self.bus.end()
 
     def start(self) -> None:
+        known = subprocess.run([PYTHON, "-c", "import dbusmock"], capture_output=True, check=False)
+        assert known.returncode == 0, "python3-dbusmock is missing; run packaging/setup-test-deps.sh"
         self._service = subprocess.Popen(
             [PYTHON, "-m", "dbusmock", "--template", "logind"],
             env={"PATH": os.environ["PATH"], "DBUS_SYSTEM_BUS_ADDRESS": self.bus.address},
