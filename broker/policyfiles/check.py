@@ -18,6 +18,7 @@ from broker.core.policy.match import first_mismatch, fits, may_match
 from broker.core.policy.model import Policy, Rule
 from broker.core.policy.place import Place
 from broker.core.policy.subjects import Subject, subjects_of, ways_of
+from broker.core.ssh.commands import ONE, REST, tokens_of
 from broker.core.ssh.model import HostKeyMode
 from broker.policyfiles.files import PolicyError, PolicyFile
 from broker.policyfiles.load import load_policy
@@ -42,7 +43,7 @@ def check(
         policy = load_policy(files)
     except PolicyError as cause:
         return CheckReport(policy=None, faults=cause.faults)
-    warnings = [*_rules(policy), *_services(policy), *_first_contacts(policy), *_agents(policy)]
+    warnings = [*_rules(policy), *_services(policy), *_first_contacts(policy), *_agents(policy), *_evadable(policy)]
     warnings += _overdue(policy, today or datetime.now(tz=UTC).date())
     if bindings is not None:
         warnings += _credentials(policy, bindings)
@@ -88,11 +89,22 @@ def _rules(policy: Policy) -> Iterator[Fault]:
             yield _told(rule.place, key, "it matches nothing that the services declare or list in ad_hoc")
         elif affordable and _is_shadowed(policy, rule, mine):
             yield _told(rule.place, key, "it never decides: stricter rules match wherever it does")
-        if rule.approval is ApprovalRule.NONE and _opens_writes_by_wildcard(rule, mine):
-            yield _told(rule.place, key, "it lets writes through unasked without naming them", "operations by name")
+        yield from _wildcards(rule, key, mine)
         for pattern in rule.agents:
             if "*" in pattern and not any(fits(pattern, name) for name in (*policy.agents, UNIDENTIFIED)):
                 yield _told(rule.place, key, f'no program in [agents] is called "{pattern}"')
+
+
+def _wildcards(rule: Rule, key: str, subjects: list[Subject]) -> Iterator[Fault]:
+    """Changes that a rule opens without naming them. A session grant of SSH covers one command, which was seen."""
+    if rule.approval is ApprovalRule.NONE and _opens_writes_by_wildcard(rule, subjects):
+        yield _told(rule.place, key, "it lets writes through unasked without naming them", "operations by name")
+    over_http = [subject for subject in subjects if subject.host is None]
+    if rule.approval is ApprovalRule.SESSION and _opens_writes_by_wildcard(rule, over_http):
+        problem = f"one yes lets up to {rule.max_uses} writes through that it does not name"
+        yield _told(rule.place, key, problem, "operations by name, or per_call")
+    if rule.options and any(set(tokens_of(command)) & {ONE, REST} for command in rule.commands):
+        yield _told(rule.place, key, "it lets commands through unasked with any option", "the options that are meant")
 
 
 def _for_anyone(rule: Rule) -> Rule:
@@ -179,6 +191,19 @@ def _agents(policy: Policy) -> Iterator[Fault]:
         if agent.exe.startswith("*") and agent.sha256 is None and _goes_unasked(policy, agent.name):
             problem = 'rules with approval = "none" trust it, and any file may bear such a path'
             yield _told(place, f"agents.{agent.name}", problem, "an absolute path, or sha256")
+
+
+def _evadable(policy: Policy) -> Iterator[Fault]:
+    """A denial that rests on a command line is left by another command line."""
+    for rule in policy.rules:
+        named = sorted(
+            agent.name
+            for name, agent in policy.agents.items()
+            if agent.argv is not None and any(fits(pattern, name) for pattern in rule.agents)
+        )
+        if rule.approval is ApprovalRule.DENY and named and "*" not in rule.agents:
+            problem = f"{', '.join(named)} can escape it by another command line"
+            yield _told(rule.place, f"rules.{rule.id}", problem, "unidentified among its agents, or no agents")
 
 
 def _goes_unasked(policy: Policy, agent: str) -> bool:
