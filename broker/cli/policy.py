@@ -10,17 +10,18 @@ from pathlib import Path
 
 from broker.cli.arguments import Verbs
 from broker.cli.faults import CliError
-from broker.cli.output import show
-from broker.cli.policy_files import own_files
-from broker.cli.policy_trust import pending_lines, trust
+from broker.cli.output import parts, show
+from broker.cli.policy_files import own_files, unreadable
+from broker.cli.policy_trust import finding_lines, pending_lines, trust
 from broker.cli.reach import desk, places, running
 from broker.client.card_words import counted
 from broker.client.faults import NotRunning
 from broker.client.hardening import harden
 from broker.contract.exits import EXIT_CODES, FAULTS_FOUND, USAGE
 from broker.contract.neutralise import visible
+from broker.contract.wire import JsonValue
 from broker.policyfiles import PolicyError
-from broker.policyfiles.check import check
+from broker.policyfiles.check import CheckReport, check
 from broker.policyfiles.shipped import SCHEMA, pack_bytes, schema_bytes
 
 FILE_MODE = 0o600
@@ -89,6 +90,9 @@ def _verbs(noun: str) -> Verbs:
         metavar="PATH",
         help="directories or files; default: your policy directory and the machine's",
     )
+    checked.add_argument(
+        "--vault", action="store_true", help="hold the services against the credentials too; asks for the passphrase"
+    )
     tested = verbs.add("test", "hold what a file expects against the policy files; needs no daemon")
     tested.add_argument(
         "files", nargs="+", metavar="FILE", help="with [[tests]]: request, expect, rules, agent, at, code"
@@ -114,25 +118,24 @@ def _check(options: Namespace) -> int:
     try:
         report = check(own_files([Path(path) for path in options.paths]), None)
     except PolicyError as cause:
-        faults = cause.faults
-        lines = [visible(str(fault)) for fault in faults] or [visible(str(cause))]
-        told = [fault.to_json() for fault in faults]
-        show({"faults": told, "warnings": [], "message": str(cause)}, lines, as_json=options.json)
-        return FAULTS_FOUND
-    lines = [visible(str(fault)) for fault in report.faults]
-    lines += [f"warning: {visible(str(warning))}" for warning in report.warnings]
+        report = CheckReport(policy=None, faults=cause.faults or (unreadable(cause),))
+    warnings = [warning.to_json() for warning in report.warnings]
+    if options.vault and not options.paths and not report.faults:
+        warnings = _with_vault(options)
+    faults = [fault.to_json() for fault in report.faults]
+    lines = [visible(line) for line in finding_lines(faults)]
+    lines += [f"warning: {visible(line)}" for line in finding_lines(warnings)]
     rules = 0 if report.policy is None else len(report.policy.rules)
-    found = counted(len(report.faults), "fault"), counted(len(report.warnings), "warning"), counted(rules, "rule")
+    found = counted(len(faults), "fault"), counted(len(warnings), "warning"), counted(rules, "rule")
     lines.append(", ".join(found))
-    show(
-        {
-            "faults": [fault.to_json() for fault in report.faults],
-            "warnings": [fault.to_json() for fault in report.warnings],
-        },
-        lines,
-        as_json=options.json,
-    )
-    return FAULTS_FOUND if report.faults else 0
+    show({"faults": faults, "warnings": warnings}, lines, as_json=options.json)
+    return FAULTS_FOUND if faults else 0
+
+
+def _with_vault(options: Namespace) -> list[dict[str, JsonValue]]:
+    """What the daemon warns of, who knows the credentials and where they are bound."""
+    with desk(options, transient=True, session=True) as reached:
+        return [dict(warning) for warning in parts(reached.control.policy_pending(), "warnings")]
 
 
 def _trust(options: Namespace) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from broker.cli.faults import CliError
 from broker.cli.reach import places
+from broker.core.policy.faults import Fault
 from broker.core.policy.hours import Moment
 from broker.policyfiles import PolicyError, PolicyFile
 from broker.policyfiles.directory import read_directory, read_system
@@ -34,6 +35,11 @@ def read_file(path: Path) -> PolicyFile:
         return PolicyFile(name=path.name, raw=path.read_bytes())
     except OSError as cause:
         raise PolicyError(f"{path}: can't be read: {cause.strerror}") from None
+
+
+def unreadable(cause: PolicyError) -> Fault:
+    """What is told where the files could not even be read."""
+    return Fault(file="", line=0, key="", problem=str(cause))
 
 
 def now() -> Moment:

@@ -51,6 +51,11 @@ def pending_lines(pending: JsonObject) -> list[str]:
     return out
 
 
+def finding_lines(findings: Sequence[JsonObject]) -> list[str]:
+    """A line for each fault or warning, as it came: whoever prints it neutralises it."""
+    return [_plain(finding) for finding in findings]
+
+
 def refuse_faults(pending: JsonObject) -> None:
     faults = parts(pending, "faults")
     if faults:

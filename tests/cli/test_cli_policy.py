@@ -98,6 +98,26 @@ def test_every_fault_is_told_with_file_and_line_and_exit_1(cli: CommandLine) -> 
     assert 3 <= len(faults) == len(lines) - 1
 
 
+def test_what_is_bound_is_looked_at_where_that_is_wanted(cli: CommandLine) -> None:
+    cli.make_key()
+    written(cli, "a.toml", GOOD)
+    warning: JsonValue = {
+        "file": "a.toml",
+        "line": 6,
+        "key": "services.s.credential",
+        "problem": "odd",
+        "expected": "b",
+    }
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/policy/pending"] = (200, pending(warnings=[warning]))
+        assert "odd" not in cli.run("policy", "check")[1]
+        code, out, _ = cli.run("policy", "check", "--vault", passphrase=PASSPHRASE)
+        machine = cli.run("policy", "check", "--vault", "--json", passphrase=PASSPHRASE)[1]
+
+    assert (0, "warning: a.toml:6: services.s.credential: odd, expected b") == (code, out.splitlines()[0])
+    assert [warning] == parse_object(machine.encode())["warnings"]
+
+
 def test_files_and_directories_can_be_named(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(GOOD)
