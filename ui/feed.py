@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from broker.client.approver import ApproverError, ApproverKey, Secret, derive, read_key_file
+from broker.client.approver import ApproverError, ApproverKey, Secret, cost_of, derive, read_key_file
 from broker.client.control import ControlClient
 from broker.client.faults import Broken, ClientError, NotRunning, Refused
 from broker.client.places import Places
@@ -301,7 +301,7 @@ class ControlFeed:
             if status.vault_state != "ready":
                 vault_kdf = KdfParams.from_json(status.kdf)
                 if vault_kdf != file.kdf:
-                    keys = derive(passphrase, vault_kdf, floor=self._floor)
+                    keys = derive(passphrase, vault_kdf, floor=cost_of(file.kdf))
                 client.unlock(keys.vault_kek)
             client.open_session(key)
             if self._key is not None:

@@ -2,6 +2,7 @@
 
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -12,18 +13,20 @@ import pytest
 from broker.client.approver import derive
 from broker.client.control_answers import part
 from broker.client.faults import Refused
-from broker.contract.kdf import REDUCED_FLOOR
+from broker.contract.kdf import REDUCED_FLOOR, KdfParams
 from broker.core.secret import Secret
 from broker.daemon.keychain_process import command
 from broker.vault import Fault, Vault, VaultError
 from broker.vault.keychain import CALL_S, Keychain
 from tests.fakes.keyrings import SessionKeyring
-from tests.live.house import House, until
+from tests.live.house import CHEAP, PASSPHRASE, House, until
+from tests.live.terminal import Terminal
 from tests.live.test_lock_while_unlocking import Opening
 
 pytestmark = pytest.mark.live
 
 BOTH = "passphrase+keyring"
+STANDARD = KdfParams(memory_kib=64 * 1024, iterations=3, lanes=4, salt=b"a salt of a test")
 LOOSE_S = 12 * CALL_S  # for whatever is to end within its own limit, on a machine that is busy
 
 
@@ -36,8 +39,8 @@ def session(tmp_path: Path) -> Iterator[SessionKeyring]:
 class KeyringHouse(House):
     """One whose daemon lives in the login session of a keyring."""
 
-    def __init__(self, home: Path, session: SessionKeyring) -> None:
-        super().__init__(home)
+    def __init__(self, home: Path, session: SessionKeyring, *, kdf: KdfParams = CHEAP) -> None:
+        super().__init__(home, kdf=kdf)
         self.environ = {**self.environ, "DBUS_SESSION_BUS_ADDRESS": session.environ["DBUS_SESSION_BUS_ADDRESS"]}
 
 
@@ -215,3 +218,22 @@ def test_another_passphrase_keeps_the_share_and_may_not_be_cheaper_to_guess(hous
     human.open_session()
     (changed,) = human.events("vault.passphrase_changed")
     assert house.key.key_id == changed["fields"]["key"]
+
+
+def test_the_interface_opens_it_and_says_in_whole_words_why_not(tmp_path: Path, session: SessionKeyring) -> None:
+    with KeyringHouse(tmp_path / "ui", session, kdf=STANDARD) as house:
+        house.init(methods=[BOTH]).start()
+        session.lock()
+        command = [sys.executable, "-I", "-m", "ui"]
+        with Terminal("keyring", command, environ=dict(house.environ), size=(80, 24)) as window:
+            window.until("LOCKED", "Passphrase")
+            window.keys("-l", PASSPHRASE)
+            window.keys("Enter")
+            window.until("keyring", "it is locked", "open it there", limit_s=LOOSE_S)
+            assert "locked" == state(house)
+            session.end()
+            session.start()
+            window.keys("-l", PASSPHRASE)
+            window.keys("Enter")
+            window.until("+vault", "+approver", limit_s=LOOSE_S)
+        assert "ready" == state(house)

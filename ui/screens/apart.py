@@ -24,7 +24,8 @@ def locked_sheet(world: World, field: Passphrase, paper: Paper) -> Sheet:
     at = 4 + len(why)
     rows[at] = field.line()
     if field.problem:
-        rows[at + 1] = row(Span(f"! {paper.foreign(field.problem, limit=200)}", Role.LOOK))
+        told = wrap(f"! {paper.foreign(field.problem, limit=400)}", max(paper.width - INDENT - 1, 20))
+        rows[at + 1 : at + 2] = [row(Span(line, Role.LOOK)) for line in told]
     body = filled([(Span(" " * INDENT), *line) if line else () for line in rows], paper)
     hints = (
         Hint(key="Enter", word="unlock"),
