@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -41,6 +42,11 @@ class Terminal:
     def keys(self, *names: str) -> None:
         """Type keys by their tmux names, one after the other."""
         self._run("send-keys", "-t", "t", *names)
+
+    def record(self, path: Path) -> None:
+        """From now on, write all that the command sends to its terminal into a file, byte for byte."""
+        path.touch()
+        self._run("pipe-pane", "-t", "t", "-o", f"cat >> {shlex.quote(str(path))}")
 
     def unlock_approver(self, passphrase: str) -> None:
         """Unlock the approver's key in an interface that has just come up, by hand."""
