@@ -105,7 +105,8 @@ def _verbs(noun: str) -> Verbs:
     )
     tested.add_argument("--quiet", action="store_true", help="tell of failures alone")
     verbs.add("trust", "sign the files as they are now, after showing what that changes")
-    verbs.add("diff", "what trusting the files would loosen and tighten")
+    compared = verbs.add("diff", "what trusting the files would loosen and tighten")
+    compared.add_argument("--lines", action="store_true", help="the lines of the files that each change is about, too")
     verbs.add("explain", "which rule decides a request: METHOD SERVICE PATH, or call SERVICE.OPERATION")
     added = verbs.add("add", "copy a shipped pack into your policy directory")
     added.add_argument("name", metavar="NAME")
@@ -157,7 +158,7 @@ def _diff(options: Namespace) -> int:
     except NotRunning:
         with desk(options, transient=True) as reached:
             pending = reached.control.policy_pending()
-    show(pending, pending_lines(pending), as_json=options.json)
+    show(pending, pending_lines(pending, with_lines=options.lines), as_json=options.json)
     if not pending.get("faults"):
         return 0
     print("doorward: the files do not load; the old policy stays in force", file=sys.stderr)

@@ -3,12 +3,13 @@
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from datetime import datetime
 
 from broker.cli.faults import CliError
-from broker.cli.output import number, parts, show, text
+from broker.cli.output import number, part, parts, show, text
 from broker.cli.prompts import word
 from broker.cli.reach import Desk
-from broker.client.card_words import short_digest
+from broker.client.card_words import counted, short_digest
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject
 
@@ -37,15 +38,27 @@ def trust(reached: Desk, options: Namespace) -> int:
     return 0
 
 
-def pending_lines(pending: JsonObject) -> list[str]:
+def pending_lines(pending: JsonObject, *, with_lines: bool = False) -> list[str]:
     """Loosened always above tightened; what the administrator wrote is neutralised like all else."""
     files = ", ".join(text(file, "name") for file in parts(pending, "files")) or "no file"
     out = [f"{text(pending, 'digest')}, counter {text(pending, 'counter')}: {files}"]
+    out += [_edited(file) for file in parts(pending, "edited")]
     if pending.get("same") is True:
         out.append("the files are what is in force")
     elif not parts(pending, "changes") and not parts(pending, "faults"):
         out.append("no decision changes")
-    out += _changes(sorted(parts(pending, "changes"), key=_rank))
+    changes = sorted(parts(pending, "changes"), key=_rank)
+    if with_lines:
+        out += [line for change in changes for line in (*_changes([change]), *_lines_of(change))]
+    else:
+        out += _changes(changes)
+    if changes:
+        out.append(f"{number(pending, 'unchanged')} other decisions stay as they are")
+        ends = part(pending, "voids")
+        cards, grants = number(ends, "cards"), number(ends, "grants")
+        out += (
+            [f"trusting ends {counted(cards, 'waiting card')} and {counted(grants, 'grant')}"] if cards + grants else []
+        )
     out += [f"warning: {_finding(warning)}" for warning in parts(pending, "warnings")]
     out += [f"fault: {_finding(fault)}" for fault in parts(pending, "faults")]
     return out
@@ -61,6 +74,26 @@ def refuse_faults(pending: JsonObject) -> None:
     if faults:
         told = "\n".join(_plain(fault) for fault in faults)
         raise CliError(f"the files do not load; the old policy stays in force\n{told}", code="policy_faults")
+
+
+def _edited(file: JsonObject) -> str:
+    """What the disk says of a file that differs from the one that was signed."""
+    at_ms, uid = file.get("modified_at_ms"), file.get("uid")
+    when = f", {_local(at_ms)}" if isinstance(at_ms, int) else ""
+    return f"  {text(file, 'status')}: {text(file, 'name')}{when}" + ("" if uid is None else f", by uid {uid}")
+
+
+def _local(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms // 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return "at an odd time"
+
+
+def _lines_of(change: JsonObject) -> list[str]:
+    return [
+        f"      {text(line, 'sign')} {visible(str(line.get('text')), limit=400)}" for line in parts(change, "lines")
+    ]
 
 
 def _rank(change: JsonObject) -> int:

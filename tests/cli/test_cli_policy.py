@@ -179,13 +179,34 @@ def test_trusting_shows_what_loosens_first_and_signs_the_digest_that_was_shown(c
         body = daemon.bodies("POST /v1/policy/trust")[0]
     assert 0 == code
     assert (DIGEST, 18) == (body["policy_digest"], body["counter"])
+    edited = out.splitlines()[1]
+    assert (edited.startswith("  changed: github.toml, 2025-11-"), edited.endswith(", by uid 1000")) == (True, True)
     assert [
         f"{DIGEST}, counter 18: github.toml",
+        edited,
         "! loosens: claude-* WRITE github\\u{1b}: ask each -> session 50  (github.toml:31)",
         "! loosens: any READ shop orders.get, orders.list: denied -> session 5  (shop.toml:3)",
         "  tightens: any DELETE github releases.delete: ask each -> denied",
+        "34 other decisions stay as they are",
+        "trusting ends 0 waiting cards and 2 grants",
         "trusted sha256:b7d0412e, counter 18; it is in force now",
     ] == out.splitlines()
+
+
+def test_the_lines_of_a_change_are_shown_where_that_is_wanted(cli: CommandLine) -> None:
+    odd: JsonValue = {"name": "b.toml", "status": "removed", "modified_at_ms": None, "uid": None}
+    strange: JsonValue = {"name": "c.toml", "status": "added", "modified_at_ms": 1 << 62, "uid": 0}
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/policy/pending"] = (
+            200,
+            pending(edited=[odd, strange], voids={"cards": 0, "grants": 0}),
+        )
+        plain = cli.run("policy", "diff")[1]
+        out = cli.run("policy", "diff", "--lines")[1]
+
+    assert ["  removed: b.toml", "  added: c.toml, at an odd time, by uid 0"] == out.splitlines()[1:3]
+    assert '      + approval = "session"' == out.splitlines()[4]
+    assert ("approval =" not in plain, "trusting ends" not in plain) == (True, True)
 
 
 def test_nothing_new_is_not_signed_again(cli: CommandLine) -> None:
