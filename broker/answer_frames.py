@@ -7,9 +7,9 @@ from broker.contract.wire import dump
 from broker.core.answer_stream import BODY, HEAD, shown_head, with_stream_scrubbed
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import Phase, Scrubbed
-from broker.core.scrub import SecretSet
 from broker.core.scrub_stream import StreamScrubber
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet
 from broker.ports import FrameSink
 
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from broker.answer_frames import AnswerFrames
 from broker.core.channels import Frozen
 from broker.core.outcome import Scrubbed
-from broker.core.scrub import SecretSet
 from broker.core.scrub_stream import StreamScrubber
+from broker.core.secret_set import SecretSet
 from broker.core.ssh.answer import STREAMS, with_stream
 from broker.core.ssh.frozen import FrozenSsh, Get
 from broker.core.ssh.outcome import SshPhase

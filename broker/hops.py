@@ -15,7 +15,7 @@ from broker.core.frozen import FrozenRequest
 from broker.core.gate import Permit, Standing, reading, voided
 from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.redirects import MAX_HOPS, may_follow, next_hop, with_notice
-from broker.core.scrub import SecretSet
+from broker.core.secret_set import SecretSet
 from broker.frames import Frames
 from broker.polls import Attempted
 from broker.ports import Clock, Executor, Vault

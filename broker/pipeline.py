@@ -25,7 +25,7 @@ from broker.core.policy.model import Allow, Ask, Deny, Policy
 from broker.core.refusals import Refusal
 from broker.core.reply import Frame, Result, Unrecorded
 from broker.core.resolve import Invalid
-from broker.core.scrub import SecretSet
+from broker.core.secret_set import SecretSet
 from broker.ports import (
     ApprovalDesk,
     Approved,

@@ -24,7 +24,7 @@ from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Deny, Operation
 from broker.core.polling import MAX_LOOKS, look_of, settled, wait_s
 from broker.core.predicate import AnswerView
-from broker.core.scrub import SecretSet
+from broker.core.secret_set import SecretSet
 from broker.ports import Clock, Executor, Vault
 from broker.steps import Named, judged, shield_of
 

@@ -20,8 +20,8 @@ from broker.core.ledger import Attempt, Doubt
 from broker.core.policy.model import Ask, Policy
 from broker.core.refusals import Refusal
 from broker.core.resolve import HttpAsk
-from broker.core.scrub import SecretSet
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet
 from broker.core.ssh.model import SshHost
 from broker.core.ssh.outcome import HostKeySeen, SshFault, StoreSeen
 from broker.core.ssh.trust import HostKey

@@ -30,7 +30,7 @@ from broker.core.policy.model import Allow, Ask, Policy
 from broker.core.policy.requirements import Requirements, requirements
 from broker.core.precheck import as_expected, changed, frozen_look
 from broker.core.refusals import Refusal
-from broker.core.scrub import SecretSet
+from broker.core.secret_set import SecretSet
 from broker.ports import Clock, Delivery, EvidenceStore, Executor, FollowUps, Recollection, Vault
 from broker.steps import Named, judged, unfit
 

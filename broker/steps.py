@@ -34,7 +34,8 @@ from broker.core.policy.requirements import Requirements
 from broker.core.refusals import Refusal
 from broker.core.repeats import goes_with_key, key_header_of, known_key, may_repeat, must_not_repeat, was_forgotten
 from broker.core.reply import Frame
-from broker.core.scrub import SecretSet, scrub
+from broker.core.scrub import scrub
+from broker.core.secret_set import SecretSet
 from broker.core.ssh.contact import unreachable, unseen_key
 from broker.core.ssh.frozen import FrozenSsh
 from broker.core.ssh.outcome import SshFault

@@ -32,7 +32,8 @@ from broker.core.outcome import RawOutcome, Scrubbed
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Deny, Operation
 from broker.core.policy.requirements import longest_need_s
-from broker.core.scrub import SecretSet, scrub
+from broker.core.scrub import scrub
+from broker.core.secret_set import SecretSet
 from broker.frames import delivered
 from broker.hops import Hopper
 from broker.polls import Attempted, Poller

@@ -13,7 +13,7 @@ from broker.contract.wire import JsonObject
 from broker.core.classify.answer import shown_headers
 from broker.core.frozen import FrozenRequest
 from broker.core.outcome import Scrubbed
-from broker.core.scrub import SecretSet
+from broker.core.secret_set import SecretSet
 
 HEAD, BODY = "head", "body"  # the streams of an answer, as a sink is told them
 _WITHHELD = "the rest was withheld: it held something of the credential that can't be cut out"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
 from broker.core.http_secrets import Claims
-from broker.core.scrub import SecretSet
+from broker.core.secret_set import SecretSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

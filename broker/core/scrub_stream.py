@@ -4,7 +4,7 @@ A value that can't be cut out ends the stream: nothing more of it is handed on, 
 scrubbed apart from this, from the whole of what was kept.
 """
 
-from broker.core.scrub import SecretSet
+from broker.core.secret_set import SecretSet
 from broker.core.spellings import LONGEST_SPELLING_BYTES
 
 

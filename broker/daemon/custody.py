@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from broker.contract.reasons import VaultState
 from broker.core.credential import Claims, CredentialSecret, SshSecret, claims
-from broker.core.scrub import SecretSet, secret_set
+from broker.core.secret_set import SecretSet, secret_set
 from broker.ports import CredentialGone
 from broker.vault import Fault, Vault, VaultError
 

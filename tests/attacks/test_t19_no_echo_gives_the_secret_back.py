@@ -7,8 +7,9 @@ from urllib.parse import quote
 import pytest
 
 from broker.core.credential import BasicSecret, BearerSecret, CredentialSecret
-from broker.core.scrub import scrub, secret_set
+from broker.core.scrub import scrub
 from broker.core.secret import Secret
+from broker.core.secret_set import secret_set
 from broker.executors.https import HttpsExecutor
 from tests.fakes.answers import classified
 from tests.fakes.https_calls import OneSecret, http, loopback

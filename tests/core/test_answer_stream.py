@@ -6,8 +6,8 @@ from broker.contract.reasons import Category, RemoteEffect, Retry, ScrubState
 from broker.contract.result import ScrubReport
 from broker.core.answer_stream import shown_head, with_stream_scrubbed
 from broker.core.outcome import Phase, RawOutcome, Scrubbed, Verdict
-from broker.core.scrub import SecretSet
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet
 from tests.fakes.https_calls import frozen, operation
 
 TOKEN = "canary-token-0123456789"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.core.scrub import SecretSet
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet
 
 VALUES = SecretSet(replaced=[Secret("canary-token-0123456789abcdef")])
 

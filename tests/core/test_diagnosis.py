@@ -11,8 +11,9 @@ from broker.contract.wire import canonical
 from broker.core.credential import BasicSecret, BearerSecret
 from broker.core.diagnosis import HEADERS_KEPT, HEADERS_KEPT_CHARACTERS, OCTETS_KEPT, TEXT_KEPT_CHARACTERS
 from broker.core.outcome import Classified, Fault, RawOutcome
-from broker.core.scrub import SecretSet, scrub, secret_set
+from broker.core.scrub import scrub
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet, secret_set
 from broker.core.ssh.outcome import MarkerState, SshFault, SshOutcome, SshPhase
 from tests.fakes.answers import JSON, READ, answer, classified, cut, lost
 

@@ -7,8 +7,9 @@ from broker.contract.reasons import IncompleteCode, Retry, ScrubState, WarningCo
 from broker.contract.result import Completeness, HttpAnswer, IncompleteReason, ScrubReport
 from broker.core.credential import BasicSecret, BearerSecret, HeaderSecret
 from broker.core.outcome import Fault, Scrubbed
-from broker.core.scrub import PLACEHOLDER, WINDOW_BYTES, SecretSet, scrub, secret_set
+from broker.core.scrub import scrub
 from broker.core.secret import Secret
+from broker.core.secret_set import PLACEHOLDER, WINDOW_BYTES, SecretSet, secret_set
 from tests.fakes.answers import JSON, READ, answer, classified, cut, lost
 
 TOKEN = "canary-0123456789abcdef"

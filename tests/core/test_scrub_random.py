@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from broker.core.credential import BasicSecret, BearerSecret, CredentialSecret, QuerySecret, SigV4Secret
-from broker.core.scrub import PLACEHOLDER, SecretSet, secret_set
 from broker.core.scrub_stream import StreamScrubber
 from broker.core.secret import Secret
+from broker.core.secret_set import PLACEHOLDER, SecretSet, secret_set
 
 PLACEMENTS = 10_000
 WEIGHTS = (10, 10, 10, 10, 2, 1, 10, 10, 1)  # long ones take long

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.core.scrub import PLACEHOLDER, SecretSet
 from broker.core.secret import Secret
+from broker.core.secret_set import PLACEHOLDER, SecretSet
 from broker.core.spellings import AT_ONCE_CHARACTERS, spellings_of, undo_escapes
 
 TOKEN = b"canary-\"<k&y>'/+=%41\\e 0123456789"

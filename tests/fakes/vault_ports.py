@@ -16,8 +16,8 @@ from broker.core.credential import (
     covers_url,
     parse_binding,
 )
-from broker.core.scrub import SecretSet, secret_set
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet, secret_set
 from broker.ports import CredentialGone
 
 

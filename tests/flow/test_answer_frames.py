@@ -13,8 +13,9 @@ from broker.core.outcome import Phase, RawOutcome, Scrubbed
 from broker.core.policy.model import AnswerRule
 from broker.core.predicate import compile_predicate
 from broker.core.resolve import resolve
-from broker.core.scrub import SecretSet, scrub
+from broker.core.scrub import scrub
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet
 from broker.frames import delivered
 from tests.fakes import market
 from tests.fakes.flow import Flow

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from broker.contract.wire import dump
-from broker.core.scrub import PLACEHOLDER, secret_set
 from broker.core.secret import Secret
+from broker.core.secret_set import PLACEHOLDER, secret_set
 from broker.core.ssh.keyform import MAX_CERTIFICATE_BYTES, MAX_KEY_BYTES, KeyFormError, key_secret, private_parts
 from broker.core.ssh.secrets import SshKeySecret
 

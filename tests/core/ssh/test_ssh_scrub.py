@@ -12,9 +12,10 @@ from broker.core.frozen import FrozenRequest
 from broker.core.outcome import Scrubbed
 from broker.core.records import remote
 from broker.core.resolve import resolve
-from broker.core.scrub import SecretSet, scrub, secret_set
+from broker.core.scrub import scrub
 from broker.core.scrub_stream import StreamScrubber
 from broker.core.secret import Secret
+from broker.core.secret_set import SecretSet, secret_set
 from broker.core.spellings import LONGEST_SPELLING_BYTES
 from broker.core.ssh.answer import has_stream, ssh_answer, with_stream
 from broker.core.ssh.contact import unreachable, unseen_key
