@@ -59,7 +59,7 @@ def test_a_permit_is_made_by_the_gate_alone() -> None:
         )  # fmt: skip
 
 
-AFTER_THE_GATE = {"walk.py", "polls.py", "proof.py", "hops.py"}  # pages, looks at work, before a change, along a redirect
+AFTER_THE_GATE = {"walk.py", "polls.py", "proof.py", "hops.py"}  # pages, looks at work, before a change, redirects
 
 
 def test_only_what_the_pipeline_hands_a_permit_to_calls_an_executor() -> None:
