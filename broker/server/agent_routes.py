@@ -274,6 +274,15 @@ class AgentApi:
             raise refused(refusals.no_peer(str(cause))) from None
 
     def _caller(self, request: web.Request) -> Caller:
+        caller = self._identified(request)
+        if caller.anchor_process is not caller.peer.process and not self._sessions.exe_unchanged(caller):
+            self._connections.drop(
+                request.protocol
+            )  # what it hangs on runs another program now: look at all of it again
+            caller = self._identified(request)
+        return caller
+
+    def _identified(self, request: web.Request) -> Caller:
         connection, policy = self._connection(request), self._policies.current()
         return identify(
             self._connections.facts(connection, policy),

@@ -27,7 +27,7 @@ class Connection:
 
     pinned: PinnedPeer
     transport: asyncio.Transport
-    digests: bool = False
+    digested: tuple[object, ...] = ()  # for which patterns, and over which images
     claimed: int | None = None  # the ancestor that it says it asks for; counts on this connection alone
 
     @property
@@ -70,11 +70,17 @@ class Connections:
         return connection
 
     def facts(self, connection: Connection, policy: Policy) -> PeerFacts:
-        """The peer's facts, with digests of executables where the policy names agents by them."""
+        """The peer's facts, with digests of executables where the policy names agents by them.
+
+        Which files those are by now is looked at each time: a digest is of what a process runs, not of what it ran.
+        """
         patterns = [program.exe for program in policy.agents.values() if program.sha256 is not None]
-        if patterns and not connection.digests:
-            connection.digests = True
-            facts = connection.pinned.facts
+        if not patterns:
+            return connection.facts
+        facts = connection.facts
+        images = [image_of(process.pid) for process in facts.chain if _fits_any(process, patterns)]
+        if connection.digested != (*patterns, *images):
+            connection.digested = (*patterns, *images)
             wanted = replace(
                 facts,
                 process=self._digested(facts.process, patterns),
@@ -135,15 +141,19 @@ class Connections:
 
     def _digested(self, process: ProcessFacts, patterns: list[str]) -> ProcessFacts:
         """Reading a whole executable takes its time, so each is read once as long as it stays what it is."""
-        if process.exe is None or not any(fnmatchcase(process.exe, pattern) for pattern in patterns):
+        if not _fits_any(process, patterns):
             return process
         image = image_of(process.pid)
         known = None if image is None else self._digests.get(image)
         if known is not None:
             return replace(process, exe_sha256=known)
-        digested = with_digest(process)
+        digested = with_digest(replace(process, exe_sha256=None))
         if image is not None and image == image_of(process.pid) and digested.exe_sha256 is not None:
             self._digests[image] = digested.exe_sha256
             while len(self._digests) > DIGESTS_KEPT:
                 self._digests.popitem(last=False)
         return digested
+
+
+def _fits_any(process: ProcessFacts, patterns: list[str]) -> bool:
+    return process.exe is not None and any(fnmatchcase(process.exe, pattern) for pattern in patterns)

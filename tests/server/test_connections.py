@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -111,13 +112,65 @@ async def test_executables_are_digested_where_the_policy_asks_for_it_and_once(tm
 
         assert face.connections.facts(connection, market.POLICY).process.exe_sha256 is None
         assert face.connections.facts(connection, digested("/nowhere")).process.exe_sha256 is None
-        connection.digests = False
         facts = face.connections.facts(connection, digested(real))
-        assert DIGEST == facts.process.exe_sha256
+        assert DIGEST == facts.process.exe_sha256, "another policy asks for another one"
         kept = dict(face.connections._digests)
-        connection.digests = False
+        connection.digested = ()
         assert facts.process == face.connections.facts(connection, digested(real)).process
         assert kept == face.connections._digests
+
+
+class Becoming:
+    """A process that runs one file, and another when it is told to."""
+
+    def __init__(self, directory: Path) -> None:
+        self.first, self.second = directory / "first", directory / "second"
+        for place, source in ((self.first, "/bin/sh"), (self.second, "/bin/sleep")):
+            place.write_bytes(Path(source).read_bytes())
+            place.chmod(0o755)
+        self._process = subprocess.Popen(
+            [self.first, "-c", f'read word; exec "{self.second}" 600'], stdin=subprocess.PIPE
+        )
+        self.pid = self._process.pid
+
+    def become(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"go\n")
+        self._process.stdin.flush()
+        while Path(f"/proc/{self.pid}/exe").readlink() != self.second:
+            assert self._process.poll() is None
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate(timeout=15)
+
+
+@pytest.fixture
+def becoming(tmp_path: Path) -> Iterator[Becoming]:
+    made = Becoming(tmp_path)
+    yield made
+    made.end()
+
+
+async def test_a_digest_is_of_what_an_ancestor_runs_now(tmp_path: Path, becoming: Becoming) -> None:
+    """The agent above becomes another program while its helper's connection is kept."""
+    async with AgentFace(tmp_path) as face:
+        await face.ask("GET", "/v1/session")
+        (connection,) = face.connections._known.values()
+        facts = connection.facts
+        above = replace(facts.process, pid=becoming.pid, exe=str(becoming.first))
+        connection.pinned = replace(connection.pinned, facts=replace(facts, ancestors=(above,)))
+        told: list[str | None] = []
+        happening: list[Callable[[], None]] = [lambda: None, becoming.become, becoming.end]
+        for happens in happening:
+            happens()
+            told.append(face.connections.facts(connection, digested(str(becoming.first))).ancestors[0].exe_sha256)
+
+    assert [
+        hashlib.sha256(becoming.first.read_bytes()).hexdigest(),
+        hashlib.sha256(becoming.second.read_bytes()).hexdigest(),
+        None,
+    ] == told
 
 
 async def test_digests_are_kept_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from broker.core.grants import Circumstances
 from broker.core.identity import Caller, Span, identify
 from broker.core.policy.evaluate import evaluate
-from broker.core.policy.model import Ask
+from broker.core.policy.model import AgentProgram, Ask
 from broker.core.refusals import Refusal
 from broker.core.resolve import Invalid, resolve
 from broker.ports import SessionView
@@ -27,6 +27,8 @@ from tests.fakes.audit_log import MemoryAudit
 from tests.fakes.clock import SetClock
 from tests.fakes.policy_port import HeldPolicy
 from tests.fakes.processes import Peer, connected, listening, other_program
+
+IMAGE = Path(sys.executable).resolve()
 
 
 class Hall:
@@ -206,6 +208,68 @@ async def test_a_process_that_became_another_program_keeps_no_grant(
         assert view.id == hall.enter(after).id
         assert [] == hall.registry.grant_listing()
         assert {"agent", "grant", "why"} == set(hall.audit.events[-1].fields)
+
+
+async def test_a_name_is_gone_with_the_program_that_gave_it(
+    hall: Hall, listener: socket.socket, tmp_path: Path
+) -> None:
+    """The launcher of a tree stays what it is; the agent in it, whose name the rules go by, became another program."""
+    with connected(listener) as agent, connected(listener) as launcher:
+        hall.registry.declare_tree(caller_of(launcher).anchor_process)
+        inside, above = caller_of(agent).peer, caller_of(launcher).anchor_process
+        named = {"snake": AgentProgram(name="snake", exe="*", argv="*")}
+        caller = identify(replace(inside, ancestors=(above,)), agents=named, holders=hall.registry.holders)
+        assert ("snake", launcher.pid, agent.pid) == (caller.agent, caller.anchor.pid, caller.program.pid)
+        assert hall.registry.exe_unchanged(caller)
+        agent.tell(f"exec {other_program(tmp_path)}")
+
+        assert not hall.registry.exe_unchanged(caller)
+
+
+async def test_a_listener_stands_for_a_container_and_for_nothing_else(hall: Hall, listener: socket.socket) -> None:
+    with connected(listener) as one, connected(listener) as other:
+        process, launcher = caller_of(one).anchor_process, caller_of(other).anchor_process
+        before = hall.enter(caller_of(one))
+        assert hall.registry.declare_listener(process, "box")
+        assert hall.registry.declare_listener(process, "box")
+        assert not hall.registry.declare_listener(process, "another")
+        assert not hall.registry.declare_tree(process)
+        assert hall.registry.declare_tree(launcher)
+        assert not hall.registry.declare_listener(launcher, "box")
+        caller = identify(
+            caller_of(one).peer, agents={}, holders=hall.registry.holders, listeners=hall.registry.listeners
+        )
+        view = hall.enter(caller)
+        (row,) = [row for row in hall.registry.listing() if row["id"] == view.id]
+
+        assert [(before.id, Ended.WIDENED)] == hall.ended
+        assert ("box", "container", "listener", "box", None) == (
+            row["agent"], row["span"], row["named_by"], row["container"], row["naming"],
+        )  # fmt: skip
+        assert hall.registry.anchors(process.key)
+        one.kill()
+        await until_ended(hall, view)
+        assert {} == hall.registry.listeners
+        assert not hall.registry.declare_listener(process, "box"), "it is gone"
+
+
+async def test_a_row_tells_who_it_is_and_what_it_could_be_called(hall: Hall, listener: socket.socket) -> None:
+    with connected(listener) as one:
+        view = hall.enter(caller_of(one))
+        hall.registry.count(view.id, denied=True)
+        hall.registry.mute(view.id, "8 cards in a minute")
+        (row,) = hall.registry.listing()
+        chain = row["chain"]
+        assert isinstance(chain, list)
+
+        assert (None, None, True, False) == (row["named_by"], row["digest_ok"], row["interpreter"], row["cgroup"])
+        assert {"pid": one.pid, "name": IMAGE.name, "never": False} == chain[0]
+        assert len(chain) > 1
+        now = hall.clock.now_ms()
+        assert (now, now, "8 cards in a minute") == (
+            row["last_denied_at_ms"], row["muted_at_ms"], row["muted_why"],
+        )  # fmt: skip
+        assert ([], 0, {"read": 0, "write": 0, "exec": 0}) == (row["in_flight"], row["in_flight_more"], row["done"])
 
 
 async def test_a_tree_is_one_session_and_its_launchers_end_ends_it(hall: Hall, listener: socket.socket) -> None:
