@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_picture_is_as_the_interface_draws_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_well_formed_and_loads_nothing_from_elsewhere(name: str) -> None:
-    tree = ElementTree.fromstring(PICTURES[name]())  # noqa: S314 - our own text
+    tree = ET.fromstring(PICTURES[name]())  # noqa: S314 - our own text
     tags = {element.tag.rpartition("}")[2] for element in tree.iter()}
     words = " ".join(element.text or "" for element in tree.iter())
 
