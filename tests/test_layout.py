@@ -42,7 +42,7 @@ OPENERS = {
     "broker/core/secret.py": "defines it",
     "broker/core/http_secrets.py": "checks a value, and builds the header or parameter that carries it",
     "broker/core/sigv4.py": "signs a request",
-    "broker/core/scrub.py": "looks for the value in answers",
+    "broker/core/secret_set.py": "looks for the value in answers",
     "broker/core/ssh/keyform.py": "reads a private key, and brings it into one form",
     "broker/client/approver.py": "derives keys from the passphrase and signs",
     "broker/client/handover.py": "hands keys and values to the daemon, and a passphrase to the screen",

@@ -37,69 +37,60 @@ class Tool:
 
 def verbs() -> list[Tool]:
     """The tools that there always are."""
-    return [
-        Tool(
-            name="http",
-            title="HTTP request",
-            description=(
-                "Perform an HTTP request through doorward, which adds the credential; you never see it. Name a service"
-                " with method and path, or give a full url. Act on the fields of the answer: category, retry,"
-                " remote_effect, completeness. After outcome_unknown never send again: use reconcile."
-            ),
-            schema=input_schema(
-                "http-request",
-                "service",
-                "method",
-                "path",
-                "url",
-                "query",
-                "headers",
-                "body",
-                "body_b64",
-                *_COMMON,
-                required=("method",),
-            ),
-            ask=lambda client, arguments: client.http(arguments),
-            acts=True,
+    return [*_over_http(), _over_ssh(), *_about_earlier_calls(), *_about_the_daemon()]
+
+
+def _over_http() -> Iterable[Tool]:
+    free = ("service", "method", "path", "url", "query", "headers", "body", "body_b64")
+    yield Tool(
+        name="http",
+        title="HTTP request",
+        description=(
+            "Perform an HTTP request through doorward, which adds the credential; you never see it. Name a service"
+            " with method and path, or give a full url. Act on the fields of the answer: category, retry,"
+            " remote_effect, completeness. After outcome_unknown never send again: use reconcile."
         ),
-        Tool(
-            name="call",
-            title="Declared operation",
-            description="Perform an operation that the policy declares for a service; services lists them.",
-            schema=input_schema(
-                "http-request", "service", "operation", "args", *_COMMON, required=("service", "operation")
-            ),
-            ask=lambda client, arguments: client.http(arguments),
-            acts=True,
+        schema=input_schema("http-request", *free, *_COMMON, required=("method",)),
+        ask=lambda client, arguments: client.http(arguments),
+        acts=True,
+    )
+    declared = ("service", "operation")
+    yield Tool(
+        name="call",
+        title="Declared operation",
+        description="Perform an operation that the policy declares for a service; services lists them.",
+        schema=input_schema("http-request", *declared, "args", *_COMMON, required=declared),
+        ask=lambda client, arguments: client.http(arguments),
+        acts=True,
+    )
+    yield Tool(
+        name="collect",
+        title="Whole list",
+        description=(
+            "Walk a declared list to its end within a budget. Only completeness.complete = true says that nothing"
+            " is missing; an empty or cut list proves no absence. Go on with completeness.next_cursor."
         ),
-        Tool(
-            name="collect",
-            title="Whole list",
-            description=(
-                "Walk a declared list to its end within a budget. Only completeness.complete = true says that nothing"
-                " is missing; an empty or cut list proves no absence. Go on with completeness.next_cursor."
-            ),
-            schema=input_schema("collect-request"),
-            ask=lambda client, arguments: client.collect(arguments),
-            acts=True,
-            reads_only=True,
-            destructive=False,
-            idempotent=True,
+        schema=input_schema("collect-request"),
+        ask=lambda client, arguments: client.collect(arguments),
+        acts=True,
+        reads_only=True,
+        destructive=False,
+        idempotent=True,
+    )
+
+
+def _over_ssh() -> Tool:
+    return Tool(
+        name="ssh",
+        title="Remote command",
+        description=(
+            "Run a command on a host that the policy names, as command (text), argv (words) or a declared"
+            " operation with args. After outcome_unknown never run it again: use reconcile."
         ),
-        Tool(
-            name="ssh",
-            title="Remote command",
-            description=(
-                "Run a command on a host that the policy names, as command (text), argv (words) or a declared"
-                " operation with args. After outcome_unknown never run it again: use reconcile."
-            ),
-            schema=input_schema("ssh-request"),
-            ask=lambda client, arguments: client.ssh(arguments),
-            acts=True,
-        ),
-        *_about_earlier_calls(),
-        *_about_the_daemon(),
-    ]
+        schema=input_schema("ssh-request"),
+        ask=lambda client, arguments: client.ssh(arguments),
+        acts=True,
+    )
 
 
 def _about_earlier_calls() -> Iterable[Tool]:
