@@ -4,6 +4,8 @@ One daemon serves them all. The far side keeps a log of its own, and what each c
 further tests plant lies and expect them to be told.
 """
 
+import base64
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +16,7 @@ import pytest
 from tests.fakes.authority import Authority
 from tests.live.case_claims import told_wrong
 from tests.live.case_world import GROUPS, Real, Step, World, every_case
-from tests.live.fault_server import FaultServer
+from tests.live.fault_server import FaultServer, Scripted
 from tests.live.findings import breaches, canaries, verdict
 from tests.live.house import open_house
 
@@ -67,6 +69,26 @@ def test_a_change_is_logged_by_the_far_side_itself(world: World) -> None:
     logged = Counter(one.what for one in world.servers["far"].log())
 
     assert {"received", "committed", "answered", "broke", "repeated"} <= set(logged)
+
+
+def test_a_batch_that_an_agent_parts_is_accounted_for_part_by_part(world: World) -> None:
+    """What the broker is asked for goes out as it is: one lost part is in doubt, the next waits, none goes twice."""
+    one = _named("malf-028")
+    world.enter(one.group, CASES)
+    entries = [{"Id": str(number), "MessageBody": "m"} for number in range(30)]
+    taken = {"Successful": [{"Id": entry["Id"]} for entry in entries[:10]], "Failed": []}
+    body_b64 = base64.b64encode(json.dumps(taken).encode()).decode()
+    fine = Scripted(headers=(("content-type", "application/json"),), body_b64=body_b64, commits=True)
+    far = world.server_of(one)
+    far.plan(one.service, (fine, Scripted(fault="close", commits=True)))
+    before = len(far.log(one.service))
+    parts = [{**one.args, "Entries": entries[start : start + 10]} for start in (0, 10, 20)]
+    told = [world.agent.act(service=one.service, operation=one.name, args=part) for part in parts]
+
+    assert ["success", "outcome_unknown", "reconcile_required"] == [envelope["category"] for envelope in told]
+    assert ["applied", "unknown", "unknown"] == [envelope["remote_effect"] for envelope in told]
+    assert told[1]["correlation_id"] == told[2]["previous_correlation_id"]
+    assert 2 == sum(logged.what == "received" for logged in far.log(one.service)[before:])
 
 
 def _named(name: str) -> Real:

@@ -53,9 +53,13 @@ def accounts_of(case: Case) -> Accounts | None:
 
 
 def judge_batch(case: Case, verdict: Verdict) -> Verdict:
-    """The verdict on an answer that is good as a whole, by what became of its items."""
+    """The verdict on an answer that is good as a whole, or did not come, by what became of its items."""
     accounts = accounts_of(case)
-    if accounts is None or verdict.category is not Category.SUCCESS:
+    if accounts is None:
+        return verdict
+    if verdict.category is Category.OUTCOME_UNKNOWN and accounts.unaccounted and not (accounts.ok or accounts.failed):
+        return replace(verdict, message=f"{verdict.message} None of its {accounts.unaccounted} items is accounted for.")
+    if verdict.category is not Category.SUCCESS:
         return verdict
     if accounts.unaccounted or not accounts.readable:
         return _unaccounted(case, accounts)

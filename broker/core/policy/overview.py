@@ -112,9 +112,14 @@ def _as_tool(operation: Operation | None) -> JsonValue:
 
 def _parameters(operation: Operation) -> dict[str, JsonValue]:
     path = template_of(operation.path).arguments
+    own = operation.idempotency.key_param  # the broker's to give
     return {
         "path": list(path),
-        "query": list(operation.query),
-        "body": "object" if operation.body_free else None if operation.body is None else list(operation.body),
+        "query": [name for name in operation.query if name != own],
+        "body": "object" if operation.body_free else _without(operation.body, own),
         "required": [*path, *operation.required],
     }
+
+
+def _without(names: tuple[str, ...] | None, own: str | None) -> JsonValue:
+    return None if names is None else [name for name in names if name != own]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from broker.contract.reasons import Category, Effect, RemoteEffect, Retry
-from broker.core.outcome import Classified
+from broker.core.outcome import Classified, Fault, RawOutcome
 from broker.core.policy.declarations import Batch, Delay
 from broker.core.predicate import compile_predicate
-from tests.fakes.answers import answer, classified
+from tests.fakes.answers import answer, classified, lost
 from tests.fakes.https_calls import frozen, operation
 
 ITEM = ("item",)
@@ -60,6 +60,25 @@ def test_a_change_of_many_things_is_as_good_as_its_items(
     assert (category, code, retry, effect) == (
         verdict.category.value, verdict.code, verdict.retry.value, verdict.remote_effect.value,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raw", "entries", "told"),
+    [
+        (lost(Fault.CONNECTION_LOST), [1, 2], True),
+        (lost(Fault.CONNECTION_LOST), None, False),
+        (answer(500, b'{"good": [{}]}'), [1, 2], False),
+        (answer(404), [1, 2], False),
+    ],
+)
+def test_of_a_batch_that_nobody_answered_it_is_told_how_much_of_it_is_unknown(
+    raw: RawOutcome, entries: Any, *, told: bool
+) -> None:
+    declared = replace(operation("things.create", method="POST", effect=Effect.WRITE), batch=SPLIT)
+    args = {} if entries is None else {"entries": entries}
+    verdict = classified(frozen(method="POST", declared=declared, args=args), raw).verdict
+
+    assert told == verdict.message.endswith("None of its 2 items is accounted for.")
 
 
 def test_the_longest_wait_of_an_item_counts_and_is_told() -> None:

@@ -91,3 +91,30 @@ def test_an_entry_tells_what_to_send_and_no_policy() -> None:
         entries["POST"]["parameters"], entries["POST"]["path"], entries["POST"]["effect"],
     )  # fmt: skip
     assert "canary" not in json.dumps(list(entries.values()))
+
+
+def test_the_brokers_own_key_is_no_parameter_of_an_agents() -> None:
+    text = """
+[[rules]]
+id = "all"
+services = ["s"]
+approval = "none"
+
+[services.s]
+kind = "http"
+base_url = "https://s.example"
+
+[services.s.operations.run]
+effect = "write"
+request = { method = "POST", path = "/", query = ["token", "n"], body = ["m"] }
+idempotency = { kind = "key", param = "token", window_s = 60 }
+
+[services.s.operations.pay]
+effect = "write"
+request = { method = "POST", path = "/pay", body = ["key", "m"] }
+idempotency = { kind = "key", param = "key", window_s = 60 }
+"""
+    found = {one.operation: one.to_json()["parameters"] for one in could_open(policy_of(text), "any")}
+
+    assert {"path": [], "query": ["n"], "body": ["m"], "required": []} == found["run"]
+    assert {"path": [], "query": [], "body": ["m"], "required": []} == found["pay"]
