@@ -39,6 +39,7 @@ FINGERPRINTS = "ledger/fingerprints"
 SEALS = "ledger/seals"
 EVIDENCE_FINGERPRINTS = "evidence/fingerprints"
 EVIDENCE_SEALS = "evidence/seals"
+EPOCH_WAIT_S = 1.0  # the log's writer goes on with it, whoever waits
 
 
 class DaemonOffice(PeopleOffice, UnlockWays):
@@ -177,7 +178,13 @@ class DaemonOffice(PeopleOffice, UnlockWays):
             self._locked_for = because.value
             term, generation = at.vault.term, at.vault.generation
             await at.record(EventName.VAULT_LOCKED, term=term, generation=generation, reason=because.value)
-            await self._new_epoch(EpochReason.LOCK)
+            await self._epoch_of_lock()
+
+    async def _epoch_of_lock(self) -> None:
+        """Nobody waits long for it: the keyring that may keep its seed can be slow, and all else is done by then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EPOCH_WAIT_S):
+                await self._new_epoch(EpochReason.LOCK)
 
     async def _look_at_ledger(self) -> None:
         """Whether the ledger is the one that vault and log know; nothing runs else until a human has looked."""

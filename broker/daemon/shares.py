@@ -1,9 +1,10 @@
 """The share of the vault's key that the OS keyring keeps, for the unlock methods that use one.
 
 Asked for when somebody opens the vault, and never kept here. Every call ends within the keyring's own limit; what it
-can't give is told as a refusal with what to do. Calls wait for a child process: run them in a thread.
+can't give is told as a refusal with what to do. Calls but `asked` wait for a child process: run them in a thread.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -29,11 +30,24 @@ class KeyShares:
     def __init__(self, keychain: Keychain, log_id: str) -> None:
         self._keychain = keychain
         self._item = f"unlock-share/{log_id}"
+        self._asking: asyncio.Future[Secret | None] | None = None
 
     @staticmethod
     def of_session(environ: Mapping[str, str], log_id: str) -> "KeyShares":
         """In the keyring of the session that the environment names. A silent one is asked again at each opening."""
         return KeyShares(Keychain(command(), environ, rest_s=0.0), log_id)
+
+    async def asked(self) -> Secret | None:
+        """The same for whoever asks meanwhile: however many do, one call is under way. Raises ControlError."""
+        if self._asking is None:
+            self._asking = asyncio.get_running_loop().run_in_executor(None, self.get)
+            self._asking.add_done_callback(self._answered)
+        return await asyncio.shield(self._asking)
+
+    def _answered(self, asking: "asyncio.Future[Secret | None]") -> None:
+        self._asking = None
+        if not asking.cancelled():
+            asking.exception()  # whoever still waits is told of it; nobody need be there any more
 
     def get(self) -> Secret | None:
         """None where the keyring is open and holds none. Raises ControlError where it can't be used."""

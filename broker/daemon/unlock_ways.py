@@ -41,10 +41,12 @@ class UnlockWays(Archive):
         why = keyring_alone_refused([method], os.geteuid())
         if why is not None:
             raise ControlError("schema", why)
+        self._refuse_closed()
+        given = Given(
+            kek=kek, share=await self._share_for(method)
+        )  # first: a lock waits for its turn, and not for that
         async with self._turn:
             self._refuse_closed()
-            share = await self._share_for(method)
-            given = Given(kek=kek, share=share)
             await self._changing(lambda: self._at.vault.add_method(method, given), METHODS_ROUTE)
             await self._recorded(EventName.VAULT_METHOD_ADDED, signed, method=method.value)
         return self._listed()
@@ -56,8 +58,8 @@ class UnlockWays(Archive):
             self._refuse_closed()
             await self._changing(lambda: self._at.vault.remove_method(method), METHODS_ROUTE)
             await self._recorded(EventName.VAULT_METHOD_REMOVED, signed, method=method.value)
-            if not self._at.vault.shares:
-                await asyncio.to_thread(self._at.shares.drop)
+        if not self._at.vault.shares:
+            await asyncio.to_thread(self._at.shares.drop)
         return self._listed()
 
     async def change_passphrase(self, signed: Signed) -> JsonObject:
@@ -68,11 +70,12 @@ class UnlockWays(Archive):
             kdf = KdfParams.from_json(signed.params.get("kdf"))
         except KdfError as error:
             raise ControlError("schema", str(error)) from None
+        self._refuse_closed()
+        share = await self._at.shares.asked() if vault.shares else None
         async with self._turn:
             self._refuse_closed()
             if not kdf.meets(KdfFloor(memory_kib=vault.kdf.memory_kib, iterations=vault.kdf.iterations)):
                 raise ControlError("schema", "The new key derivation is cheaper than the one that the vault has.")
-            share = await asyncio.to_thread(self._at.shares.get) if vault.shares else None
             await self._changing(lambda: vault.rewrap(old, new, kdf, share=share), PASSPHRASE_ROUTE)
             await self._recorded(EventName.VAULT_PASSPHRASE_CHANGED, signed)
         return self._listed()
@@ -83,7 +86,7 @@ class UnlockWays(Archive):
         if not wants_share(self._at.vault.methods, with_passphrase=kek is not None):
             return given
         try:
-            return replace(given, share=await asyncio.to_thread(self._at.shares.get))
+            return replace(given, share=await self._at.shares.asked())
         except ControlError:
             refuse_called_off(called_off)
             raise
@@ -111,7 +114,7 @@ class UnlockWays(Archive):
         """The share that the vault uses already; a fresh one, kept by the keyring, where it uses none."""
         at = self._at
         if at.vault.shares:
-            return await asyncio.to_thread(at.shares.get)
+            return await at.shares.asked()
         if not method.takes_share:
             return None
         share = new_share()
