@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from argparse import Namespace
+from collections import Counter
 
 from broker.cli import credential_wants
 from broker.cli.arguments import Verbs
@@ -127,12 +128,12 @@ def _line(item: JsonObject, *, as_json: bool) -> None:
 def _listing(found: list[dict[str, JsonValue]]) -> list[str]:
     if not found:
         return ["nothing waits for you"]
-    now_ms = _now_ms()
+    now_ms, seen = _now_ms(), Counter[JsonValue]()
     rows = [
         (
             item.get("id"),
             item.get("effect"),
-            _grouped(item),
+            _grouped(item, seen),
             item.get("target"),
             item.get("agent"),
             countdown(number(item, "expires_at_ms") - now_ms) if item.get("state") == "pending" else item.get("state"),
@@ -142,11 +143,13 @@ def _listing(found: list[dict[str, JsonValue]]) -> list[str]:
     return table(("Id", "Effect", "Operation", "Target", "Agent", "Left or state"), rows)
 
 
-def _grouped(item: JsonObject) -> JsonValue:
-    """The operation; with the number of its kind where several wait, each of which is answered by itself."""
+def _grouped(item: JsonObject, seen: "Counter[JsonValue]") -> JsonValue:
+    """The operation; numbered where several of a kind wait, each of which is answered by itself."""
     size = number(item, "group_size")
-    several = size > 1 and item.get("state") == "pending"
-    return f"{item.get('operation')} (1 of {size})" if several else item.get("operation")
+    if size <= 1 or item.get("state") != "pending":
+        return item.get("operation")
+    seen[item.get("group")] += 1
+    return f"{item.get('operation')} ({seen[item.get('group')]} of {size})"
 
 
 def _show(options: Namespace) -> int:
@@ -275,7 +278,8 @@ def _deny_one(name: str, reason: str | None, options: Namespace) -> int:
     ended = "; its session is ended" if options.end_session else ""
     remembered = number(answer, "memory_s")
     stands = f"; the same change is refused for {lifetime(remembered)} without asking" if remembered else ""
-    show(answer, [f"{text(answer, 'state')}: nothing is sent{stands}{ended}"], as_json=options.json)
+    which = f"{text(answer, 'id')} " if len(options.ids) > 1 else ""
+    show(answer, [f"{which}{text(answer, 'state')}: nothing is sent{stands}{ended}"], as_json=options.json)
     return 0 if answer.get("state") == "denied" else 1
 
 

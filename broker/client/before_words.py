@@ -3,12 +3,15 @@
 Finished text as in card_words: what others wrote is quoted and neutralised. `-` was, `+` is now.
 """
 
+import re
+
 from broker.client.card import Card
 from broker.client.card_before import Change, Denied, Previous
 from broker.client.card_words import counted, duration, lifetime
 from broker.contract.neutralise import quoted, visible
 
 NO_DIFFERENCE = "nothing differs"
+_PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null|\{\}|\[\]")
 
 
 def sentences(card: Card, now_ms: int) -> list[str]:
@@ -59,5 +62,12 @@ def _previous(previous: Previous, now_ms: int) -> list[str]:
 
 def _change(change: Change) -> list[str]:
     what = visible(change.what)
+    spell = _json if change.what.startswith("body.") else quoted
     sides = (("-", change.was), ("+", change.now))
-    return [f"{sign} {what} {quoted(value)}" for sign, value in sides if value is not None]
+    return [f"{sign} {what} {spell(value)}" for sign, value in sides if value is not None]
+
+
+def _json(value: str) -> str:
+    """A leaf of a JSON body: a plain text has its quotes already, a number needs none."""
+    is_whole = len(value) >= 2 and value.startswith('"') and value.endswith('"') and "\\" not in value
+    return visible(value) if is_whole or _PLAIN.fullmatch(value) else quoted(value)

@@ -1,4 +1,5 @@
 import base64
+import re
 import socket
 import threading
 import time
@@ -69,6 +70,16 @@ def test_the_list_needs_no_passphrase_and_is_neutralised(cli: CommandLine) -> No
     assert 0 == code
     assert "Id               Effect  Operation           Target           Agent  Left or state" == out.splitlines()[0]
     assert out.splitlines()[2] == f"{ID}  READ    github.issues.list  acme/site\\u{{1b}}  codex  denied"
+
+
+def test_several_of_a_kind_are_numbered(cli: CommandLine) -> None:
+    with cli.control_daemon() as daemon:
+        pair = [listed(group="g1", group_size=2), listed(group="g2", group_size=1), listed(group="g1", group_size=2)]
+        daemon.replies["GET /v1/approvals"] = (200, {"approvals": [*pair, listed(state="denied", group_size=2)]})
+        _, out, _ = cli.run("approvals", "list", "--state", "denied")
+
+    words = ["(1 of 2)", "", "(2 of 2)", ""]
+    assert words == ["".join(re.findall(r"\(\d of \d\)", line)) for line in out.splitlines()[1:]]
 
 
 def test_a_state_that_there_is_not_is_usage(cli: CommandLine) -> None:

@@ -43,8 +43,8 @@ def test_what_differs_from_the_last_approved_is_said_value_by_value() -> None:
 
     assert [
         "last approved 3 min ago, once; differs in 5 places:",
-        '- body.tag "\\"a\\""',
-        '+ body.tag "\\"b\\""',
+        '- body.tag "a"',
+        '+ body.tag "b"',
         '+ query \\u{202e}x "1\\n2"',
         '- header y "old"',
         "! 2 more not shown",
@@ -52,6 +52,25 @@ def test_what_differs_from_the_last_approved_is_said_value_by_value() -> None:
     assert ["last approved 3 min ago, once; nothing differs"] == before_words.sentences(
         card(before=before_part(changes=[])), NOW_MS
     )[1:]
+
+
+@pytest.mark.parametrize(
+    ("value", "drawn"),
+    [
+        ('"a b"', '"a b"'),
+        ('"a\\"b"', '"\\"a\\\\\\"b\\""'),
+        ("-1.5e+3", "-1.5e+3"),
+        ("null", "null"),
+        ('"begins like this…', '"\\"begins like this…"'),
+        ("…and ends with d \u202e approve", '"…and ends with d \\u{202e} approve"'),
+        ('"', '"\\""'),
+        ("12 files", '"12 files"'),
+    ],
+)
+def test_leaves_of_json_are_drawn_as_json_and_parts_of_them_in_quotes(value: str, drawn: str) -> None:
+    *_, line = before_words.sentences(card(before=before_part(changes=[("body.x", None, value)])), NOW_MS)
+
+    assert f"+ body.x {drawn}" == line
 
 
 def test_doubts_are_pointed_at_and_a_grant_is_called_one() -> None:
