@@ -21,6 +21,7 @@ from broker.contract.wire import JsonValue
 from ui import feed_lists, served, served_policy
 from ui.answering import Approve, Deny
 from ui.brought_up import named
+from ui.feed_aside import Aside
 from ui.feed_log import LogFeed
 from ui.list_messages import CheckCredential, ForgetHostKey
 from ui.messages import (
@@ -61,8 +62,8 @@ TASKS_MOST = 256
 _WAITS_S = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0)
 
 OneSentence: TypeAlias = (
-    Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | ReadBack | WriteCheckpoint
-    | ForgetHostKey | CheckCredential
+    Lock | Freeze | RevokeGrant | EndSession | Mute | Trust | Settle | WriteCheckpoint
+    | ForgetHostKey
 )  # fmt: skip
 """Tasks whose outcome is told in one sentence."""
 
@@ -86,6 +87,7 @@ class ControlFeed:
         self._stream: EventStream | None = None
         self._log = LogFeed(places, self._pass_on)
         self._lists = feed_lists.ListFeed(self._pass_on)
+        self._aside = Aside(places, self._pass_on)
 
     def start(self, tell: Callable[[News], object]) -> None:
         self._tell = tell
@@ -101,6 +103,9 @@ class ControlFeed:
             return
         if isinstance(task, Verify):
             self._log.verify()
+            return
+        if isinstance(task, (ReadBack, CheckCredential)):
+            self._aside.do(task)
             return
         try:
             self._tasks.put_nowait(task)
@@ -237,7 +242,7 @@ class ControlFeed:
             case ReadTrail(correlation_id=correlation_id):
                 if self._key is not None:
                     self._log.trail(client, correlation_id)
-            case TryNow() | Verify():
+            case TryNow() | Verify() | ReadBack() | CheckCredential():
                 self.do(task)
             case _:
                 self._tell(Done(task=task, words=self._act(client, task)))
@@ -257,8 +262,6 @@ class ControlFeed:
                 return feed_lists.ended(client, task)
             case ForgetHostKey():
                 return feed_lists.forgotten(client, task, self._held_key())
-            case CheckCredential():
-                return self._lists.checked(client, task)
             case Mute(session_id=session_id, muted=True):
                 client.mute(session_id)
                 return "the session is muted"
@@ -275,8 +278,6 @@ class ControlFeed:
                 said = self._log.checkpoint(client)
                 self._lists.checkpoints(client)
                 return said
-            case ReadBack(correlation_id=correlation_id):
-                return _read_back_words(client.reconcile(correlation_id))
 
     def _decide(self, client: ControlClient, task: Decide) -> None:
         answer = self._sent(client, task)
@@ -369,9 +370,3 @@ def _in_words(task: Task, cause: Exception) -> str:
     if isinstance(task, Decide) and isinstance(cause, Broken) and cause.sent:
         return f"not known whether your answer was taken: {cause}"
     return str(cause)
-
-
-def _read_back_words(envelope: dict[str, JsonValue]) -> str:
-    result = served.Fields(envelope)
-    category, code = result.text("category"), result.text("code")
-    return f"read back: {category} / {code}" if code else f"read back: {category or 'no answer'}"

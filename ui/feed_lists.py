@@ -3,13 +3,12 @@
 Called by the feed's own threads. Each list comes from one or two answers of the daemon and is told as news.
 """
 
-import time
 from collections.abc import Callable
 
 from broker.client.approver import ApproverKey
 from broker.client.control import ControlClient
 from ui import served, served_lists, served_policy
-from ui.list_messages import CheckCredential, CheckedNews, CheckpointsNews, ForgetHostKey, HostKeysNews
+from ui.list_messages import CheckpointsNews, ForgetHostKey, HostKeysNews
 from ui.messages import CredentialsNews, EndSession, News, PolicyNews, SessionsNews
 
 CHECKPOINTS_MOST = 10_000
@@ -49,13 +48,6 @@ class ListFeed:
                 self._tell(CheckpointsNews(checkpoints=found, whole=fields.flag("whole")))
                 return
         self._tell(CheckpointsNews(checkpoints=found[:CHECKPOINTS_MOST], whole=False))
-
-    def checked(self, client: ControlClient, task: CheckCredential) -> str:
-        answer = served.Fields(client.check_credential(task.name))
-        verdict, message = answer.text("verdict") or "unknown", answer.text("message")
-        at_ms = time.time_ns() // 1_000_000
-        self._tell(CheckedNews(name=task.name, at_ms=at_ms, verdict=verdict, message=message))
-        return f"checked: {verdict}. {message}"
 
 
 def forgotten(client: ControlClient, task: ForgetHostKey, key: ApproverKey) -> str:

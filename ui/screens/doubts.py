@@ -85,7 +85,8 @@ class Doubts(ListScreen[DoubtRow]):
             if item.read_back is None:
                 return (Say(words="there is nothing to read back for this one: settle it by hand (t)"),)
             self._resting.forget()
-            return (ReadBack(correlation_id=item.correlation_id), Say(words="reading back"))
+            said = "reading back; where a rule has the read asked for, its card waits: n"
+            return (ReadBack(correlation_id=item.correlation_id), Say(words=said))
         if not world.approver:
             return (Say(words="settling is signed: unlock the approver key first (1, then u)"),)
         self._settling, self._outcome, self._reason = item.correlation_id, None, ""
