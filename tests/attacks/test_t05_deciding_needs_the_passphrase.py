@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from broker.client.approver import ApproverKey, Keys, WrongPassphrase, create_key_file, derive, read_key_file
 from broker.contract.kdf import REDUCED_FLOOR
 from broker.contract.statements import policy_bytes
+from broker.contract.unlock_methods import UnlockMethod
 from broker.contract.wire import JsonValue
 from broker.core.secret import Secret
 from broker.vault import Vault, VaultError, verify
@@ -100,3 +101,28 @@ def test_no_approver_is_enrolled_by_writing_to_the_file(home: Path) -> None:
 
     assert not {name for name in columns if "approver" in name or "public" in name}
     assert public_key.hex() not in dump
+
+
+def test_the_share_of_a_keyring_opens_neither_the_vault_nor_the_approver_key(home: Path) -> None:
+    """An open keyring is read by every program of the session: with both shares wanted, it is one of two."""
+    share, keys = Secret(b"s" * 32), keys_of(PASSPHRASE)
+    path = home / "both" / "vault.db"
+    Vault.create(
+        path,
+        kek=keys.vault_kek,
+        kdf=CHEAP_KDF,
+        log_id=LOG_ID,
+        audit_sk=AUDIT_SK,
+        root_seed=ROOT_SEED,
+        approver_public_key=read_key_file(home / "config" / "approver.key").public_key,
+        now_ms=NOW_MS,
+        methods=[UnlockMethod.BOTH],
+        share=share,
+    )
+    for kek in (None, share, Secret(bytes(32)), keys.approver_kek):
+        with Vault.open(path) as vault, pytest.raises(VaultError):
+            vault.unlock(kek, share=share)
+    with pytest.raises(WrongPassphrase):
+        ApproverKey.load(home / "config" / "approver.key", share)
+    with Vault.open(path) as vault:
+        vault.unlock(keys.vault_kek, share=share)
