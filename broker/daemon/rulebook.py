@@ -79,7 +79,9 @@ class Rulebook:
         self._seen: tuple[tuple[object, ...], Look] | None = None
         self._judged: tuple[tuple[PolicyFile, ...], PolicyError | None] | None = None
         self._checked: tuple[tuple[PolicyFile, ...], CheckReport] | None = None
+        self._compared: tuple[tuple[object, ...], Pending] | None = None
         self._looking = threading.Lock()
+        self._comparing = threading.Lock()
 
     def current(self) -> Policy:
         """What decides at this moment."""
@@ -146,7 +148,7 @@ class Rulebook:
         self._system = system
 
     def forget(self) -> None:
-        self._in_force, self._trusted = NOTHING, None
+        self._in_force, self._trusted, self._compared = NOTHING, None, None
 
     def look(self) -> Look:
         """The files as they lie there now; read again where anything may have changed. Never raises."""
@@ -171,6 +173,13 @@ class Rulebook:
         look = self.look()
         if not look.is_readable:
             return Pending(look=look, digest="", policy=None, faults=told_of(look.error))
+        with self._comparing:  # one at a time, and not again what was compared: it may take seconds
+            about = (look.whole, self._in_force.digest, bindings)
+            if self._compared is None or self._compared[0] != about:
+                self._compared = (about, self._pending(look, bindings))
+            return replace(self._compared[1], look=look)
+
+    def _pending(self, look: Look, bindings: dict[str, tuple[str, ...]] | None) -> Pending:
         report = check(look.whole, bindings)
         policy = None if report.faults else report.policy
         found = None if policy is None else compared(self._in_force, policy)

@@ -1,4 +1,4 @@
-"""Over every matcher, at every time: the strictest rule wins, one more never loosens, and no order of anything matters."""
+"""Over every matcher, at every time: the strictest rule wins, one more never loosens, and no order matters."""
 
 from dataclasses import replace
 from random import Random
