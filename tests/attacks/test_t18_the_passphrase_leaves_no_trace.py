@@ -1,4 +1,4 @@
-"""T18, T27: a passphrase on its way is in no argument, variable, log, file or core, and a pinentry sees nothing else."""
+"""T18, T27: a passphrase on its way leaves no trace, and a pinentry sees nothing that it has no need of."""
 
 import json
 import os
