@@ -65,6 +65,7 @@ class Terms:
     typed_word: str | None
     session_offered: bool
     choices: tuple[str, ...] = ()  # other ways than a yes or a no
+    may_end: bool = True  # whether a no can end the session as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +172,7 @@ class Answering:
         match key.name:
             case "d" | "enter":
                 self._open(Mode.DENYING, barred.denying, now_s)
-            case "x":
+            case "x" if self.terms.may_end:
                 self._open(Mode.ENDING, barred.denying, now_s)
             case "c" | "l" | "r" if (way := WAYS[key.name]) in self.terms.choices:
                 if self._may(barred, now_s) and quiet:

@@ -12,7 +12,7 @@ from broker.client.before_words import denial
 from broker.client.card import Card
 from broker.client.control import Served
 from broker.contract.neutralise import cells
-from ui import gap_answers
+from ui import gap_answers, wants
 from ui.answering import REASONS, Answering, Mode
 from ui.folds import body_lines, exact_parts, sealed_parts, who_lines
 from ui.paper import (
@@ -35,6 +35,7 @@ from ui.paper import (
     wrap_row,
 )
 from ui.served import Waiting
+from ui.wants import Want
 from ui.wording import (
     WIDE,
     Line,
@@ -71,6 +72,7 @@ class Sight:
     served: Served | None
     entry: Waiting
     problem: str  # why there is no served card
+    want: Want | None = None  # a credential that is waited for: a card without a yes
     now_ms: int
     slot: Slot
     seen: frozenset[int] | None = None  # rows that were on the screen before; None where seeing them is no question
@@ -157,6 +159,8 @@ def _middle_lines(sight: Sight, paper: Paper, width: int, room: int) -> Sequence
 
 def _blocks(sight: Sight, paper: Paper, width: int) -> Sequence[Part]:
     served = sight.served
+    if sight.want is not None:
+        return wants.parts(sight.want)
     if served is None:
         return sealed_parts(sight.entry, sight.problem, paper)
     match sight.fold:
@@ -188,12 +192,14 @@ def _rule(sight: Sight, slot: Slot, paper: Paper, width: int, *, below: int) -> 
 
 def _covers(sight: Sight, paper: Paper, width: int) -> list[Row]:
     """What a yes covers, or the ready reasons while a no is written; at least three rows."""
-    if sight.served is None:
-        lines: list[Row] = [row("nothing: this card can only be denied here")]
+    if sight.answering.mode is not Mode.DENYING and wants.is_want(sight.entry.id):
+        lines: list[Row] = [row("nothing here: it is answered by adding the credential")]
+    elif sight.served is None and sight.answering.mode is not Mode.DENYING:
+        lines = [row("nothing: this card can only be denied here")]
     elif sight.answering.mode is Mode.DENYING:
         lines = _keyed([(str(at), reason) for at, reason in enumerate(REASONS, start=1)], paper, width)
     else:
-        lines = _ways(sight.served, paper, width)
+        lines = [] if sight.served is None else _ways(sight.served, paper, width)
     if sight.settled:
         lines = [row(Span(text_of(line), Role.FAINT)) for line in lines]
     return [*lines, *([()] * (YES_ROWS - len(lines)))]
@@ -272,6 +278,8 @@ def _verb(sight: Sight) -> str:
 def _keys(sight: Sight, paper: Paper, width: int) -> Row:
     if sight.served is not None and gap_answers.has_ways(sight.served.card):
         return gap_answers.keys(sight.served.card, width)
+    if wants.is_want(sight.entry.id):
+        return (Span("[d Decline]", Role.FOCUS),)
     ends = " Deny + end session" if paper.width >= WIDE else " Deny + end"
     after: list[Span] = [Span("  "), Span("x", Role.KEY), Span(ends)]
     out: list[Span] = [Span("[d Deny]", Role.FOCUS)]

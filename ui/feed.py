@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 from broker.client.approver import ApproverError, ApproverKey, Secret, cost_of, derive, read_key_file
 from broker.client.control import ControlClient
+from broker.client.control_people import People
 from broker.client.faults import Broken, ClientError, NotRunning, Refused
 from broker.client.places import Places
 from broker.client.transport import EventStream
 from broker.contract.kdf import STANDARD_FLOOR, KdfError, KdfFloor, KdfParams
 from broker.contract.wire import JsonValue
-from ui import feed_lists, served, served_policy
+from ui import feed_lists, served, served_policy, wants
 from ui.answering import Approve, Deny
 from ui.brought_up import named
 from ui.feed_aside import Aside
@@ -55,8 +56,10 @@ from ui.messages import (
     TryNow,
     Unlock,
     Verify,
+    WantNews,
     WriteCheckpoint,
 )
+from ui.served import Waiting
 
 TASKS_MOST = 256
 _WAITS_S = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0)
@@ -151,16 +154,16 @@ class ControlFeed:
             if event.name == "focus":
                 self._tell(BroughtUp(approval_id=named(event.data)))
                 continue
-            if event.name in {"approval", "reset"}:
-                self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
-            if event.name != "approval":
+            if event.name in {"approval", "credential_request", "reset"}:
+                self._tell(QueueNews(waiting=_waiting(client)))
+            if event.name not in {"approval", "credential_request"}:
                 self._tell(StatusNews(status=self._status(client)))
                 self._lists.sessions(client)
         raise Broken("the daemon ended the stream of events")
 
     def _connected(self, client: ControlClient) -> None:
         status = self._status(client)
-        waiting = served.waiting({"approvals": client.approvals()})
+        waiting = _waiting(client)
         self._tell(Connected(status=status, waiting=waiting))
         self._lists.sessions(client)
         with self._key_lock:
@@ -232,7 +235,7 @@ class ControlFeed:
         match task:
             case OpenCard(approval_id=approval_id):
                 if self._key is not None:
-                    self._tell(CardNews(served=client.approval(approval_id)))
+                    self._tell(_opened(client, approval_id))
             case Decide():
                 self._decide(client, task)
             case Unlock(passphrase=passphrase):
@@ -285,6 +288,8 @@ class ControlFeed:
 
     def _sent(self, client: ControlClient, task: Decide) -> dict[str, JsonValue]:
         match task.answer:
+            case Deny(reason=reason) if wants.is_want(task.approval_id):
+                return People(client).decline(task.approval_id, reason)
             case Deny(reason=reason, end_session=end_session):
                 return client.deny(task.approval_id, reason=reason, end_session=end_session)
             case Approve(scope=scope, confirm=confirm, choice=choice):
@@ -320,7 +325,7 @@ class ControlFeed:
     def _read(self, client: ControlClient, screen: str) -> None:
         match screen:
             case "Approvals":
-                self._tell(QueueNews(waiting=served.waiting({"approvals": client.approvals()})))
+                self._tell(QueueNews(waiting=_waiting(client)))
                 if self._key is not None:
                     self._log.activity(client)
             case "Sessions":
@@ -356,6 +361,18 @@ class ControlFeed:
             if self._key is not None:
                 self._key.wipe()
                 self._key = None
+
+
+def _waiting(client: ControlClient) -> tuple[Waiting, ...]:
+    """The whole queue: cards, and credentials that agents wait for."""
+    cards = served.waiting({"approvals": client.approvals()})
+    return (*cards, *wants.entries(People(client).wants()))
+
+
+def _opened(client: ControlClient, approval_id: str) -> CardNews | WantNews:
+    if wants.is_want(approval_id):
+        return WantNews(want=wants.want(People(client).want(approval_id)))
+    return CardNews(served=client.approval(approval_id))
 
 
 def _nobody(_: News) -> object:

@@ -9,6 +9,7 @@ from broker.contract.neutralise import visible
 from ui.paper import Paper, Span, row
 from ui.served import Waiting
 from ui.wording import LABEL_WIDTH, Line, Named, Part, body_head, body_text, escapes_shown, foreign_row, laid_out, part
+from ui.world import World
 
 FOLDS = {"i": "who", "o": "body", "e": "exact"}
 
@@ -45,6 +46,15 @@ def exact_parts(served: Served) -> list[Part]:
         part("Ids", [visible(card.approval_id), visible(card.correlation_id)]),
         part("Log", [f"{visible(card.log_id)}, vault term {card.vault_term}"]),
     ]
+
+
+def why_sealed(world: World, focus: str | None, paper: Paper) -> str:
+    """Why there is no whole card."""
+    if world.card_fault is not None and world.card_fault.approval_id == focus:
+        return paper.foreign(world.card_fault.problem, limit=400)
+    if not world.approver:
+        return "the whole card opens once the approver key is unlocked in this window: u"
+    return "the card is being fetched"
 
 
 def sealed_parts(entry: Waiting, problem: str, paper: Paper) -> list[Part]:

@@ -7,11 +7,18 @@ from broker.client import evidence_words
 from broker.client.card import Card
 from broker.client.card_evidence import COLLECT, LIMIT
 from broker.contract.neutralise import cells
+from ui.answering import READ_BACK, Terms
 from ui.paper import Paper, Role, Row, Span, width_of
 
 
 def has_ways(card: Card) -> bool:
     return card.evidence.has_gap or bool(card.doubts)
+
+
+def terms(card: Card) -> Terms:
+    """What its answers may be."""
+    choices = (*card.evidence.choices, READ_BACK) if card.doubts else card.evidence.choices
+    return Terms(typed_word=card.typed_word, session_offered=card.yes.session.offered, choices=choices)
 
 
 def ways(card: Card, once: str, paper: Paper, width: int) -> list[tuple[str, str]]:

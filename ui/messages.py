@@ -15,6 +15,7 @@ from ui.list_messages import CheckCredential, CheckedNews, CheckpointsNews, Forg
 from ui.served import CredentialRow, DoubtRow, EventRow, GrantRow, SessionLimits, SessionRow, Status, Waiting
 from ui.served_log import ActivityRow, Checkpoint, LogFacts, PastSession, SaidVerdict
 from ui.served_policy import PolicyFacts
+from ui.wants import Want
 
 # Tasks: what a screen asks the feed to do.
 
@@ -171,6 +172,13 @@ class CardNews:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WantNews:
+    """A credential that an agent waits for, whole."""
+
+    want: Want
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardFault:
     """The card could not be opened; it can be denied but not approved."""
 
@@ -268,8 +276,8 @@ class LogFactsNews:
 
 
 News: TypeAlias = (
-    Connected | Lost | StatusNews | QueueNews | CardNews | CardFault | Answered | NotDone | Done | ApproverNews
-    | SessionsNews | CredentialsNews | PolicyNews | DoubtsNews | ActivityNews
+    Connected | Lost | StatusNews | QueueNews | CardNews | WantNews | CardFault | Answered | NotDone | Done
+    | ApproverNews | SessionsNews | CredentialsNews | PolicyNews | DoubtsNews | ActivityNews
     | PastNews | TrailNews | VerdictNews | CheckpointNews | LogFactsNews
     | BroughtUp | HostKeysNews | CheckedNews | CheckpointsNews
 )  # fmt: skip

@@ -23,6 +23,8 @@ def stamp(entry: Waiting, now_ms: int, paper: Paper) -> str | None:
         return "EXPIRED"
     if entry.pending:
         return None
+    if entry.state in {"provided", "declined"}:
+        return entry.state.upper()
     if entry.state in {"approved", "denied"}:
         return f"{entry.state.upper()} elsewhere"
     why = _VOID_WORDS.get(entry.ended_by or "", "no longer waits")

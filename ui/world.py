@@ -28,12 +28,14 @@ from ui.messages import (
     StatusNews,
     TrailNews,
     VerdictNews,
+    WantNews,
 )
 from ui.served import CredentialRow, DoubtRow, GrantRow, SessionLimits, SessionRow, Status, Waiting
 from ui.served_lists import HostKeyRow
 from ui.served_log import ActivityRow, Checkpoint, LogFacts, PastSession, SaidVerdict
 from ui.served_policy import PolicyFacts
 from ui.waiting_line import WaitingLine
+from ui.wants import Want
 
 ROWS_KEPT = 10_000
 CHECKPOINTS_KEPT = 20
@@ -51,6 +53,7 @@ class World:
     waiting: WaitingLine = field(default_factory=WaitingLine)
     card: Served | None = None
     card_fault: CardFault | None = None
+    want: Want | None = None
     approver: bool = False
     notice: str = ""
     sessions: tuple[SessionRow, ...] = ()
@@ -97,6 +100,8 @@ def fold(world: World, news: News, now_ms: int) -> World:
             return replace(world, waiting=world.waiting.refreshed(waiting))
         case CardNews(served=served):
             return replace(world, card=served, card_fault=None)
+        case WantNews(want=want):
+            return replace(world, want=want, card_fault=None)
         case CardFault():
             return replace(world, card_fault=news, card=None)
         case Answered(approval_id=approval_id, state=state):

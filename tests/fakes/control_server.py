@@ -161,6 +161,7 @@ class ControlServer:
             "GET /v1/audit/checkpoints": lambda _: self._sealed(
                 {"checkpoints": self.lists["checkpoints"], "next_seq": None, "whole": True, "head": 9}
             ),
+            "GET /v1/credential-requests": lambda _: (200, {"credential_requests": self.lists["wants"]}),
             "GET /v1/host-keys": lambda _: self._sealed({"host_keys": self.lists["host_keys"]}),
             "POST /v1/audit/checkpoint": lambda _: (
                 200,
@@ -173,6 +174,10 @@ class ControlServer:
         match (method, *parts):
             case ("GET", "v1", "approvals", one):
                 return lambda _: self._card(one)
+            case ("GET", "v1", "credential-requests", one):
+                return lambda _: self._sealed(next(item for item in self.lists["wants"] if item["id"] == one))
+            case ("POST", "v1", "credential-requests", one, "decline"):
+                return lambda body: self._declined(one, body)
             case ("POST", "v1", "approvals", one, "decision"):
                 return lambda body: self._decide(one, body)
             case ("DELETE", "v1", ("sessions" | "grants") as name, one):
@@ -305,6 +310,11 @@ class ControlServer:
         self.settle(approval_id, "approved", "approved")
         return 200, {"id": approval_id, "state": "approved"}
 
+    def _declined(self, one: str, body: dict[str, Any]) -> Reply:
+        self.decisions.append({"id": one, "decline": body.get("reason")})
+        self.lists["wants"] = [{**item, "state": "declined"} for item in self.lists["wants"] if item["id"] == one]
+        return 200, {"id": one, "state": "declined"}
+
     def _removed(self, name: str, one: str) -> Reply:
         self.lists[name] = [item for item in self.lists[name] if item["id"] != one]
         self.changed("session", {"id": one, "state": "ended"})
@@ -364,7 +374,7 @@ class ControlServer:
         return 200, {"digest": body["policy_digest"], "counter": body["counter"]}
 
 
-_LISTS = ("sessions", "grants", "credentials", "host_keys", "checkpoints")
+_LISTS = ("sessions", "grants", "credentials", "host_keys", "checkpoints", "wants")
 
 
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):

@@ -10,8 +10,9 @@ from broker.client.control import Served
 from broker.contract.neutralise import cells
 from ui.answering import READ_BACK, Answering, Approve, Barred, Key, Terms
 from ui.cardpane import UNSEEN, Drawn, Sight, Slot, card_rows
-from ui.folds import FOLDS
+from ui.folds import FOLDS, why_sealed
 from ui.frame import last_rule, title
+from ui.gap_answers import terms
 from ui.hints import card_hints
 from ui.messages import Answered, Decide, Mute, News, NotDone, OpenCard, QueueNews, ReadBack, TryNow, Unlock
 from ui.paper import BAR, TEE, Paper, Role, Row, Span, marked
@@ -22,6 +23,7 @@ from ui.screens.calm import calm_of, empty_sheet
 from ui.screens.sheet import AskFirst, Effect, Moment, Sheet, Sweep, body_height
 from ui.served import Waiting
 from ui.stamps import stamp, time_words
+from ui.wants import is_want
 from ui.wording import differences
 from ui.world import World
 
@@ -90,10 +92,7 @@ class Approvals:
         self._changed = differences(old, served) if old is not None and old.id == served.id else frozenset()
         self._served = served
         self._seen.clear()
-        card = served.card
-        choices = (*card.evidence.choices, READ_BACK) if card.doubts else card.evidence.choices
-        terms = Terms(typed_word=card.typed_word, session_offered=card.yes.session.offered, choices=choices)
-        self.answering.begin(terms, served.arming_ms / 1000)
+        self.answering.begin(terms(served.card), served.arming_ms / 1000)
 
     def reopen(self, world: World) -> tuple[Effect, ...]:
         """After unlocking or reconnecting: the card in focus is asked for anew."""
@@ -117,7 +116,8 @@ class Approvals:
         self.focus = approval_id
         self._served, self._changed, self._fold, self._scroll = None, frozenset(), None, 0
         self._seen.clear()
-        self.answering.begin(Terms(typed_word=None, session_offered=False), self.answering.arming.arming_s)
+        bare = Terms(typed_word=None, session_offered=False, may_end=not is_want(approval_id))
+        self.answering.begin(bare, self.answering.arming.arming_s)
         return Sweep(keep=approval_id), OpenCard(approval_id=approval_id)
 
     # Drawing.
@@ -170,7 +170,8 @@ class Approvals:
         return Sight(
             served=self._served,
             entry=entry,
-            problem=self._problem(world),
+            problem=why_sealed(world, self.focus, self._paper),
+            want=world.want if world.want is not None and world.want.id == entry.id else None,
             now_ms=now.wall_ms,
             slot=self._slot(world, now),
             seen=frozenset(self._seen) if self._barred(world, now).approving is None else None,
@@ -180,13 +181,6 @@ class Approvals:
             changed=self._changed,
             answering=self.answering,
         )
-
-    def _problem(self, world: World) -> str:
-        if world.card_fault is not None and world.card_fault.approval_id == self.focus:
-            return self._paper.foreign(world.card_fault.problem, limit=400)
-        if not world.approver:
-            return "the whole card opens once the approver key is unlocked in this window: u"
-        return "the card is being fetched"
 
     def _barred(self, world: World, now: Moment) -> Barred:
         """What stands in the way of a yes and of a no, in the order in which it is said."""
@@ -203,6 +197,8 @@ class Approvals:
             return f"too small: {LEAST_WIDTH}x{LEAST_HEIGHT}"
         if not world.approver:
             return "approver locked: u"
+        if is_want(self.focus):
+            return "no key adds it"
         if self._served is None:
             return "no whole card"
         if self._fold is not None:
