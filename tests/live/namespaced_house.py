@@ -20,12 +20,12 @@ NAME = "build-box"
 HUMAN_KDF = KdfParams(memory_kib=64 * 1024, iterations=3, lanes=1, salt=b"salt-of-a-human!")  # what the verbs insist on
 
 
-def listen(house: House, path: Path) -> "subprocess.Popen[bytes]":
+def listen(house: House, path: Path, *more: str) -> "subprocess.Popen[bytes]":
     """`doorward listen`, the way a human types it."""
     reading, writing = os.pipe()
     os.write(writing, PASSPHRASE.encode() + b"\n")
     os.close(writing)
-    words = ["listen", "--for", NAME, str(path), "--passphrase-fd", str(reading)]
+    words = ["listen", "--for", NAME, str(path), "--passphrase-fd", str(reading), *more]
     started = subprocess.Popen(
         [sys.executable, "-I", "-m", "broker.cli", *words],
         env=house.environ,

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
+from broker.contract.schemas import schema
 from tests.live.house import Agent, House, open_house, until
 from tests.live.namespaced_house import HUMAN_KDF, NAME, listen, listener_of
 from tests.live.plain_upstream import Upstream, serving
@@ -188,7 +190,12 @@ def test_a_listener_makes_its_socket_where_nobody_listens_and_nothing_else_lies(
         first.kill()
         first.communicate(timeout=15)
     assert path.is_socket(), "it was killed"
-    third = listener_of(house, path)
+    third = listen(house, path, "--json")
+    assert third.stdout is not None
+    told = json.loads(third.stdout.readline())
+    assert {"name": NAME, "pid": third.pid, "path": str(path)} == told
+    documented = jsonschema_rs.validator_for(schema("listener-opened"), offline=True)
+    documented.validate({"name": told["name"], "pid": told["pid"]})
     third.send_signal(signal.SIGTERM)
     third.communicate(timeout=15)
     assert 0 == third.returncode
