@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from broker.core.policy.overview import could_open
 from tests.fakes.policies import SHOP, policy_of
 
@@ -118,3 +120,36 @@ idempotency = { kind = "key", param = "key", window_s = 60 }
 
     assert {"path": [], "query": ["n"], "body": ["m"], "required": []} == found["run"]
     assert {"path": [], "query": [], "body": ["m"], "required": []} == found["pay"]
+
+
+@pytest.mark.parametrize(
+    ("told", "tool"),
+    [
+        ("", None),
+        ("mcp = { expose = false }", None),
+        ("mcp = {}", {"name": None, "description": ""}),
+        (
+            'mcp = { name = "order_get", description = "One order." }',
+            {"name": "order_get", "description": "One order."},
+        ),
+    ],
+)
+def test_an_operation_shows_itself_as_a_tool_in_its_own_words(told: str, tool: object) -> None:
+    text = f"""
+[[rules]]
+id = "all"
+services = ["s"]
+approval = "none"
+
+[services.s]
+kind = "http"
+base_url = "https://s.example"
+
+[services.s.operations.get]
+effect = "read"
+request = {{ method = "GET", path = "/" }}
+{told}
+"""
+    (found,) = could_open(policy_of(text), "any")
+
+    assert tool == found.to_json()["mcp"]
