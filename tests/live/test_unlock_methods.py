@@ -1,7 +1,9 @@
 """A real daemon whose vault wants the keyring's share as well: opened, refused, copied away, and opened otherwise."""
 
+import os
 import secrets
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -14,10 +16,13 @@ from broker.client.approver import derive
 from broker.client.control_answers import part
 from broker.client.faults import Refused
 from broker.contract.kdf import REDUCED_FLOOR, KdfParams
+from broker.contract.unlock_methods import UnlockMethod
 from broker.core.secret import Secret
 from broker.daemon.keychain_process import command
+from broker.daemon.shares import KeyShares
 from broker.vault import Fault, Vault, VaultError
 from broker.vault.keychain import CALL_S, Keychain
+from broker.vault.unlocking import Given
 from tests.fakes.keyrings import SessionKeyring
 from tests.live.house import CHEAP, PASSPHRASE, House, until
 from tests.live.terminal import Terminal
@@ -26,6 +31,7 @@ from tests.live.test_lock_while_unlocking import Opening
 pytestmark = pytest.mark.live
 
 BOTH = "passphrase+keyring"
+NO_BUS = {"XDG_RUNTIME_DIR": "/nonexistent"}
 STANDARD = KdfParams(memory_kib=64 * 1024, iterations=3, lanes=4, salt=b"a salt of a test")
 LOOSE_S = 12 * CALL_S  # for whatever is to end within its own limit, on a machine that is busy
 
@@ -237,3 +243,69 @@ def test_the_interface_opens_it_and_says_in_whole_words_why_not(tmp_path: Path, 
             window.keys("Enter")
             window.until("+vault", "+approver", limit_s=LOOSE_S)
         assert "ready" == state(house)
+
+
+def test_a_keyring_that_is_enough_opens_it_without_anybody_there(tmp_path: Path, session: SessionKeyring) -> None:
+    """As in system mode; made by hand here, for whoever runs the tests may be a login user."""
+    with KeyringHouse(tmp_path / "own", session) as house:
+        house.init()
+        share = secrets.token_bytes(32)
+        with closing(KeyShares.of_session(session.environ, house.log_id)) as shares:
+            shares.keep(Secret(share))
+        with Vault.open(house.places.vault) as vault:
+            vault.unlock(house.keys.vault_kek)
+            vault.add_method(UnlockMethod.KEYRING, Given(share=Secret(share)))
+            vault.remove_method(UnlockMethod.PASSPHRASE)
+        house.start()
+        assert ["keyring"] == methods(house)
+        house.human.client.unlock(None)
+        assert "ready" == state(house)
+        house.human.client.lock()
+        session.lock()
+        with pytest.raises(Refused, match="it is locked"):
+            house.human.client.unlock(None)
+
+
+def test_the_command_line_makes_one_that_wants_the_keyring_and_no_half_of_one(
+    tmp_path: Path, session: SessionKeyring
+) -> None:
+    with KeyringHouse(tmp_path / "cli", session) as house:
+        without = {name: value for name, value in house.environ.items() if name != "DBUS_SESSION_BUS_ADDRESS"}
+        refused = cli(house, "init", "--unlock", BOTH, "--kdf-cost", "least", environ={**without, **NO_BUS})
+        assert 1 == refused.returncode
+        assert (
+            "the keyring of this session is absent: open it, or leave out --unlock passphrase+keyring" in refused.stderr
+        )
+        assert not house.places.vault.exists()
+        assert not house.places.pin.exists()
+
+        assert 0 == cli(house, "init", "--unlock", BOTH, "--kdf-cost", "least").returncode
+        house.start()
+        told = cli(house, "unlock")
+        assert (0, "the vault is ready\n", "") == (told.returncode, told.stdout, told.stderr)
+        assert BOTH in cli(house, "vault", "methods").stdout
+        added = cli(house, "vault", "methods", "add", "passphrase")
+        assert (0, True) == (added.returncode, "as strong as the weakest" in added.stdout)
+        assert 0 == cli(house, "vault", "methods", "remove", BOTH).returncode
+        session.end_bus()
+        cli(house, "lock")
+        assert 0 == cli(house, "unlock").returncode
+
+
+def cli(house: House, *words: str, environ: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    """A verb of a human who gives the passphrase by a descriptor."""
+    reading, writing = os.pipe()
+    os.write(writing, PASSPHRASE.encode() + b"\n")
+    os.close(writing)
+    try:
+        return subprocess.run(
+            [sys.executable, "-I", "-m", "broker.cli", *words, "--passphrase-fd", str(reading)],
+            env=house.environ if environ is None else environ,
+            pass_fds=(reading,),
+            capture_output=True,
+            text=True,
+            timeout=LOOSE_S,
+            check=False,
+        )
+    finally:
+        os.close(reading)
