@@ -71,12 +71,16 @@ def each() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def green() -> Any:
+def green(request: pytest.FixtureRequest) -> Any:
+    """Counts, and prints a table of them past whatever is captured."""
     counted: Counter[str] = Counter()
     yield counted
-    lines = [f"{group:<14}{counted[group]:>4} of {len(cases):>3}" for group, cases in CASES.items()]
-    lines.append(f"{'all':<14}{counted.total():>4} of {sum(map(len, CASES.values())):>3}")
-    print("\n" + "\n".join(lines))  # with -s
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line("")
+        for group, cases in CASES.items():
+            reporter.write_line(f"{group:<14}{counted[group]:>4} of {len(cases):>3}")
+        reporter.write_line(f"{'all':<14}{counted.total():>4} of {sum(map(len, CASES.values())):>3}")
 
 
 @pytest.mark.parametrize(("group", "case"), each())

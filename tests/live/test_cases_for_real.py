@@ -39,7 +39,7 @@ def each() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[World]:
     stranger = Authority("nobody's CA").server(addresses=("127.0.0.1",)).context
     with (
         FaultServer() as far,
@@ -51,8 +51,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         made = World(house, {"far": far, "narrow": narrow, "stranger": unknown}, agent)
         made.furnish()
         yield made
-        lines = [f"{group:<14}{GREEN[group]:>4} of {sum(one.group == group for one in CASES):>3}" for group in GROUPS]
-        print("\n" + "\n".join([*lines, f"{'all':<14}{GREEN.total():>4} of {len(CASES):>3}"]))  # with -s
+        _print_table(request)
+
+
+def _print_table(request: pytest.FixtureRequest) -> None:
+    """How many of each group hold, past whatever is captured."""
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line("")
+        for group in GROUPS:
+            reporter.write_line(f"{group:<14}{GREEN[group]:>4} of {sum(one.group == group for one in CASES):>3}")
+        reporter.write_line(f"{'all':<14}{GREEN.total():>4} of {len(CASES):>3}")
 
 
 @pytest.mark.parametrize("one", each())
