@@ -13,6 +13,7 @@ from broker.audit.verdict import VerdictName
 from broker.audit.verify import verify
 from broker.cli.doctor_desktop import desktop
 from broker.cli.doctor_finding import Finding, fault, fine, warning
+from broker.cli.doctor_unlock import opening
 from broker.cli.output import number, part, parts, text
 from broker.client.approver import ApproverError, read_key_file
 from broker.client.control import ControlClient
@@ -148,6 +149,7 @@ def _daemon(where: Places) -> Iterator[Finding]:
         return
     yield fine("daemon", f"doorward {text(status, 'version')} runs; its sockets are yours alone")
     yield from desktop(status)
+    yield from opening(status, os.environ)
     yield from _running(status, policy)
 
 
