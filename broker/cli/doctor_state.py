@@ -13,8 +13,8 @@ from broker.audit.verdict import VerdictName
 from broker.audit.verify import verify
 from broker.cli.doctor_desktop import desktop
 from broker.cli.doctor_finding import Finding, fault, fine, warning
-from broker.cli.doctor_unlock import opening
 from broker.cli.output import number, part, parts, text
+from broker.cli.policy_files import in_place
 from broker.client.approver import ApproverError, read_key_file
 from broker.client.control import ControlClient
 from broker.client.faults import ClientError, NotRunning
@@ -26,7 +26,6 @@ from broker.core.policy.model import Policy
 from broker.core.ssh.model import HostKeyMode
 from broker.policyfiles import PolicyError
 from broker.policyfiles.check import check
-from broker.policyfiles.directory import read_directory
 
 LEAST_FREE_BYTES = 256 << 20
 NAMES_SHOWN = 5
@@ -108,7 +107,7 @@ def _log(where: Places) -> Finding:
 
 def _files(where: Places) -> Iterator[Finding]:
     try:
-        files = read_directory(where.policies, os.geteuid())
+        files = in_place(where)
         report = check(files, None)
     except PolicyError as cause:
         yield fault("policy files", str(cause), "mend the files; the last trusted policy stays in force")
@@ -149,7 +148,6 @@ def _daemon(where: Places) -> Iterator[Finding]:
         return
     yield fine("daemon", f"doorward {text(status, 'version')} runs; its sockets are yours alone")
     yield from desktop(status)
-    yield from opening(status, os.environ)
     yield from _running(status, policy)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from broker.cli.faults import CliError
 from broker.cli.reach import places
+from broker.client.places import Places
 from broker.core.policy.faults import Fault
 from broker.core.policy.hours import Moment
 from broker.policyfiles import PolicyError, PolicyFile
@@ -47,9 +48,15 @@ def now() -> Moment:
     return moment_of(time.time_ns() // 1_000_000, local_zone())
 
 
+def in_place(at: Places) -> list[PolicyFile]:
+    """The machine's files and the user's, as the daemon would read them. Raises PolicyError."""
+    system = () if at.system_policies is None else read_system(at.system_policies)
+    return [*system, *read_directory(at.policies, os.geteuid())]
+
+
 def _of_this_user() -> list[PolicyFile]:
     at = places()
-    system = () if at.system_policies is None else read_system(at.system_policies)
-    if not at.policies.is_dir() and not system:
+    found = in_place(at)
+    if not found and not at.policies.is_dir():
         raise CliError(f"there is no {at.policies} yet: doorward setup github, or doorward policy add NAME")
-    return [*system, *read_directory(at.policies, os.geteuid())]
+    return found

@@ -20,7 +20,7 @@ def run(noun: str, arguments: list[str]) -> int:
         f"  daemon   pid {holder(where) or 'unknown'}; to stop it: kill that, or Ctrl-C where it was started by serve",
         f"  data     {visible(str(where.data))} (audit/, audit.pin, audit-seed/, vault.db)",
         f"  anchor   {visible(str(where.anchor_head))}",
-        f"  policies {visible(str(where.policies))}",
+        f"  policies {' and '.join(visible(str(path)) for path in (where.policies, where.system_policies) if path)}",
         f"  agents   {visible(where.agent_socket)}",
     ]
     show(status, lines, as_json=options.json)
@@ -57,6 +57,12 @@ def _locked(vault: JsonObject) -> str:
     return "" if words is None else f": {words}"
 
 
+def _pending(policy: JsonObject) -> str:
+    if policy.get("state") == "refused":
+        return "the files do not load, and the old one stays in force: doorward policy check"
+    return "the files differ from what is trusted: doorward policy diff"
+
+
 def _lines(status: JsonObject) -> list[str]:
     vault, policy, audit = part(status, "vault"), part(status, "policy"), part(status, "audit")
     ready = vault.get("state") == "ready"
@@ -71,7 +77,7 @@ def _lines(status: JsonObject) -> list[str]:
         f"doorward {text(status, 'version')}, log {text(status, 'log_id')}",
         f"{'+' if ready else '!'} vault    {text(vault, 'state')}, term {text(vault, 'term')}" + _locked(vault),
         f"{'+' if digest else '!'} policy   {in_force}",
-        *(["! policy   the files differ from what is trusted: doorward policy diff"] if policy.get("pending") else []),
+        *([f"! policy   {_pending(policy)}"] if policy.get("pending") else []),
         f"{'+' if audit.get('anchored') else '!'} audit    {_records(audit)} records, "
         + ("anchored" if audit.get("anchored") else "NOT anchored"),
         *_verified(audit),

@@ -35,6 +35,10 @@ def test_a_status_reads_so(cli: CommandLine) -> None:
             "! policy   the files differ from what is trusted: doorward policy diff",
         ),
         (
+            {"policy": {"digest": "sha256:3f", "counter": 1, "pending": True, "state": "refused"}},
+            "! policy   the files do not load, and the old one stays in force: doorward policy check",
+        ),
+        (
             {"policy": {"digest": None}, "vault": {"state": "locked"}},
             "! policy   sealed while the vault is locked",
         ),
