@@ -1,0 +1,53 @@
+"""The fault points: where something breaks, and in which ways it can break there.
+
+One table for the case format, the fault servers and the daemon under fault. A pair that is not in it is refused when
+a case file is read.
+"""
+
+HTTP = {
+    "before_connect": ("dns_failure", "refused"),
+    "during_connect": ("timeout",),
+    "during_tls": ("bad_certificate", "wrong_name", "expired"),
+    "during_headers": ("reset", "close"),
+    "during_request_body": ("reset", "close", "stall", "early_answer"),
+    "after_request_sent": ("reset", "close", "silence"),
+    "after_commit": ("reset", "close", "delay", "silence"),
+    "during_status_line": ("close", "reset", "garbage"),
+    "during_response_headers": ("close", "reset", "stall"),
+    "during_response_body": ("reset", "close", "chunk_cut", "stall", "gzip_cut"),
+    "on_reused_connection": ("close", "reset"),
+}
+SSH = {
+    "dns": ("dns_failure",),
+    "refused": ("refused",),
+    "banner_timeout": ("silence",),
+    "host_key_changed": ("changed",),
+    "host_key_unknown": ("unknown",),
+    "auth_failed": ("rejected",),
+    "channel_refused": ("refused",),
+    "after_command_started": ("transport_cut", "server_killed", "daemon_killed"),
+    "killed_remotely": ("after_start_marker",),
+    "exit_nonzero": ("exit",),
+    "signal": ("signal",),
+    "flood": ("flood",),
+    "silence": ("silence",),
+}
+DAEMON = {
+    "at_step": ("kill",),  # `step` says which, `side` whether before or after it
+    "at_audit_write": ("disk_full", "fsync_error", "kill"),
+    "clock": ("jump",),  # by `seconds`
+}
+CHANNELS = {"http": HTTP, "ssh": SSH, "daemon": DAEMON}
+COMMITTED = frozenset({"after_commit"})  # the far side has made the change when it breaks here
+UNREACHED = frozenset({"before_connect", "during_connect", "during_tls"})  # no byte of a request arrives
+
+
+def channel_of(point: str) -> str | None:
+    """Whose point it is; None for one that nobody knows."""
+    return next((channel for channel, points in CHANNELS.items() if point in points), None)
+
+
+def kinds_of(point: str) -> tuple[str, ...]:
+    """In which ways it can break there; the first is meant where a case names none."""
+    channel = channel_of(point)
+    return () if channel is None else CHANNELS[channel][point]

@@ -1,0 +1,60 @@
+"""What a channel has to bring to the runner: far sides to be armed, tables for the policy, and things done meanwhile.
+
+One Stage each for HTTP, SSH and faults within the daemon. A run is one round of one case; its name is unique.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from broker.contract.wire import JsonObject
+from broker.matrix.cases import Case
+from broker.matrix.records import Seen
+
+if TYPE_CHECKING:
+    from broker.matrix.house import House
+
+CANARY = "canary-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One round of a case. The name goes into paths; the token is the run's own canary."""
+
+    case: Case
+    name: str
+    token: str = field(default_factory=lambda: f"{CANARY}{secrets.token_hex(16)}", repr=False)
+
+    @property
+    def credential(self) -> str:
+        return f"matrix-{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Furnished:
+    """What the house needs for a run: tables of services, the credential, and where it is bound to."""
+
+    services: Mapping[str, JsonObject]
+    origins: tuple[str, ...]
+    kind: str = "bearer"
+    secret: JsonObject = field(default_factory=dict)  # as `credential add` takes it; empty: the run's token
+    program: Sequence[str] = ()  # of a daemon that runs for this run alone; empty: the shared one
+
+
+class Stage(Protocol):
+    """One channel of the matrix. Entered once, closed at the end."""
+
+    def furnish(self, run: Run) -> Furnished:
+        """Arm the far sides, and say what the house needs."""
+        ...
+
+    def meanwhile(self, run: Run, house: "House") -> None:
+        """What happens while the agent acts; called in a thread of its own, and has to end by itself."""
+        ...
+
+    def events(self, run: Run) -> tuple[Seen, ...]:
+        """What the far sides wrote down of the run."""
+        ...
+
+    def close(self) -> None: ...
