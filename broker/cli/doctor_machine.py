@@ -9,6 +9,7 @@ from pathlib import Path
 
 import broker
 from broker.cli.doctor_finding import Finding, fault, fine, warning
+from broker.cli.own_cgroup import delegated
 from broker.client.hardening import dumpable
 
 SO_PEERPIDFD = 77  # Linux 6.5; Python 3.11 has no name for it
@@ -16,6 +17,7 @@ SO_PEERPIDFD = 77  # Linux 6.5; Python 3.11 has no name for it
 
 def machine(environ: Mapping[str, str], *, hardened: bool) -> Iterator[Finding]:
     yield from _kernel()
+    yield _cgroups(delegated=delegated())
     yield from _hardening(hardened=hardened)
     yield _multiplexer(environ)
     yield _tiocsti(_read("/proc/sys/dev/tty/legacy_tiocsti"))
@@ -54,6 +56,16 @@ def _kernel() -> Iterator[Finding]:
         )
     else:
         yield fine("kernel", f"{os.uname().release}: peers are known by pidfd")
+
+
+def _cgroups(*, delegated: bool) -> Finding:
+    if delegated:
+        return fine("cgroups", "doorward run gives a tree a cgroup of its own, and a kill reaches its orphans by that")
+    return warning(
+        "cgroups",
+        "cgroup v2 is not delegated where this was started: sessions revoke --kill reaches what is below the launcher",
+        "start agents below your user's manager: systemd-run --user --scope -p Delegate=yes doorward run -- AGENT",
+    )
 
 
 def _shares_inode(inode: int) -> bool:

@@ -47,6 +47,15 @@ class OwnCgroup:
         _remove(self.path)
 
 
+def delegated() -> bool:
+    """Whether this user may make one below the cgroup that this process is in, and move into it."""
+    try:
+        above = _place()
+    except OSError:
+        return False
+    return above is not None and all(os.access(place, os.W_OK) for place in (above, f"{above}/cgroup.procs"))
+
+
 def _place() -> str | None:
     """The directory of the cgroup that we are in."""
     with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as told:  # noqa: PTH123 - no pathlib here

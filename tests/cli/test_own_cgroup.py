@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli import own_cgroup
-from broker.cli.own_cgroup import OwnCgroup
+from broker.cli.own_cgroup import OwnCgroup, delegated
 from broker.contract.cgroup_names import PREFIX, is_of_launcher
 
 
@@ -58,6 +58,16 @@ def test_where_it_can_not_be_left_it_is_not_removed(above: Path) -> None:
     made.leave()
 
     assert Path(made.path).exists()
+
+
+def test_whether_it_could_be_made_is_told_without_making_one(above: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [*above.iterdir()]
+    assert delegated()
+    assert before == [*above.iterdir()]
+    (above / "cgroup.procs").unlink()
+    assert not delegated()
+    monkeypatch.setattr(own_cgroup, "MOUNTS", str(above / "nowhere"))
+    assert not delegated()
 
 
 @pytest.mark.parametrize("missing", ["MOUNTS", "MEMBERSHIP"])
