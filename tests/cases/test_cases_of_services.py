@@ -33,6 +33,7 @@ from broker.core.redirects import next_hop
 from broker.core.resolve import HttpAsk, resolve
 from broker.policyfiles import PolicyFile
 from broker.policyfiles.load import load_policy
+from tests.cases.table import print_table
 
 GROUPS = {"auth": 27, "completeness": 35, "malformed": 29, "rate_limit": 17, "uncertain": 35, "further": 21}
 HERE = Path(__file__).parent
@@ -75,12 +76,7 @@ def green(request: pytest.FixtureRequest) -> Any:
     """Counts, and prints a table of them past whatever is captured."""
     counted: Counter[str] = Counter()
     yield counted
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line("")
-        for group, cases in CASES.items():
-            reporter.write_line(f"{group:<14}{counted[group]:>4} of {len(cases):>3}")
-        reporter.write_line(f"{'all':<14}{counted.total():>4} of {sum(map(len, CASES.values())):>3}")
+    print_table(request.config, counted, {group: len(cases) for group, cases in CASES.items()})
 
 
 @pytest.mark.parametrize(("group", "case"), each())

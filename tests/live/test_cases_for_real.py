@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.cases.table import print_table
 from tests.fakes.authority import Authority
 from tests.live.case_claims import told_wrong
-from tests.live.case_world import GROUPS, Real, Step, World, every_case
+from tests.live.case_world import Real, Step, World, every_case
 from tests.live.fault_server import FaultServer, Scripted
 from tests.live.findings import breaches, canaries, verdict
 from tests.live.house import open_house
@@ -51,17 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         made = World(house, {"far": far, "narrow": narrow, "stranger": unknown}, agent)
         made.furnish()
         yield made
-        _print_table(request)
-
-
-def _print_table(request: pytest.FixtureRequest) -> None:
-    """How many of each group hold, past whatever is captured."""
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line("")
-        for group in GROUPS:
-            reporter.write_line(f"{group:<14}{GREEN[group]:>4} of {sum(one.group == group for one in CASES):>3}")
-        reporter.write_line(f"{'all':<14}{GREEN.total():>4} of {len(CASES):>3}")
+        print_table(request.config, GREEN, Counter(one.group for one in CASES))
 
 
 @pytest.mark.parametrize("one", each())
