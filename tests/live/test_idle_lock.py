@@ -85,6 +85,7 @@ def test_a_vault_that_nobody_uses_locks_itself_and_what_runs_ends_well(
             slept.write_text("7300")
             until(lambda: vault(house)["locked_for"] == "idle", limit_s=LIMIT_S)
             assert ("locked", None) == (vault(house)["state"], vault(house)["idle_lock_in_ms"])
+            assert [] == house.human.client.sessions()
             assert "vault_locked" == agent.act(service="shop", method="GET", path="/quick")["category"]
             go_on.set()
             assert "success" == agent.end_act(asking)["category"]
