@@ -83,7 +83,7 @@ def test_w_writes_a_checkpoint_after_a_yes_and_shows_its_note() -> None:
     scene.feed.tell(CheckpointNews(checkpoint=made), CheckpointsNews(checkpoints=(kept,), whole=True))
     shown = text(scene)
     assert "epoch 31, root" in shown
-    assert "+ outside: if you kept it" in shown
+    assert "? outside: made" in shown
     shown = text(scene.press("enter"))
     assert all(line in shown for line in NOTE.split("\n"))
     assert "doorward audit checkpoint --to FILE" in shown

@@ -14,7 +14,7 @@ from ui.dates import day_and_minute
 from ui.frame import Hint, last_rule, title
 from ui.listing import Listing
 from ui.messages import Verify, WriteCheckpoint
-from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule, wrap
+from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule, width_of, wrap
 from ui.screens.listed import ListScreen
 from ui.screens.sheet import AskFirst, Effect, Moment, Say, Sheet, body_height, filled
 from ui.scrolled import Scrolled
@@ -28,6 +28,7 @@ TALL = 30
 LEAST_FREE_MIB = 256
 LABEL = 12
 HASH_SHOWN = 16
+OUTSIDE = 2  # spans of the last rung
 _RUNGS = ("file", "keyring", "vault")
 
 
@@ -110,7 +111,9 @@ def _writing(status: Status) -> str:
 def _facts(world: World, paper: Paper) -> list[Row]:
     status = world.status
     rows = [_labelled("Head", _head(status, paper)), *(_labelled(*line) for line in verdict_rows(world, paper))]
-    rows.append(_labelled("Anchored", _anchors(status, made=bool(world.checkpoints))))
+    anchors = _anchors(status, made=bool(world.checkpoints))
+    held = [row(*anchors[:-OUTSIDE]), anchors[-OUTSIDE:]] if width_of(anchors) + LABEL + 1 > paper.width else [anchors]
+    rows += [_labelled("" if at else "Anchored", line) for at, line in enumerate(held)]
     if not world.checkpoints:
         no_copy = row(Span("!", Role.LOOK), " No copy of the head outside this machine is known. ")
         rows.append(_labelled("", (*no_copy, Span("w", Role.KEY), Span(" makes one."))))
@@ -140,7 +143,7 @@ def _anchors(status: Status, *, made: bool) -> Row:
         sign = Span("+", Role.GOOD) if seq is not None else Span("-", Role.NO)
         told = f"{seq + 1:,}" if seq is not None else "none"
         out += ["   " if out else "", sign, f" {name} {told}"]
-    outside = row(Span("+", Role.GOOD), " outside: if you kept it") if made else row(Span("-", Role.NO), " outside: no")
+    outside = row(Span("?", Role.UNKNOWN), " outside: made") if made else row(Span("-", Role.NO), " outside: no")
     return (*row(*out, "   "), *outside)
 
 
