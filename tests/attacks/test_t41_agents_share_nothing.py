@@ -1,12 +1,16 @@
 """T41, T28: agents below one editor or terminal have no session in common, whatever one of them says of itself."""
 
+import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.house import Agent, House, open_house
+from tests.live.house import AGENT, Agent, House, open_house, until
 from tests.live.plain_upstream import Upstream
+from tests.live.terminal import Terminal
 
 pytestmark = pytest.mark.live
 
@@ -53,6 +57,44 @@ def test_a_claim_keeps_the_whole_tree_from_deciding(house: House) -> None:
 
         # The claim ended with its connection, and the session hangs on the editor for as long as that lives.
         assert (403, "agent_session") == (link["status"], link["value"]["error"]["code"])
+
+
+def test_a_multiplexer_anchors_nothing_though_it_is_named_and_claimed(tmp_path: Path, upstream: Upstream) -> None:
+    """Two agents in one tmux, below a server that the policy calls an agent and that both say they belong to."""
+    policy = """
+version = 1
+
+[agents.everybody]
+exe = "*/tmux*"
+
+[agents.shell]
+exe = "*/*sh"
+
+[services.open]
+kind = "http"
+base_url = "{origin}/open"
+ad_hoc = ["GET"]
+
+[[rules]]
+id = "free"
+services = ["open"]
+agents = ["everybody", "shell"]
+approval = "none"
+"""
+    script = tmp_path / "both.sh"
+    asking = f'"{sys.executable}" -I "{AGENT}" "$1" POST /v1/session "{{\\"ancestor_pid\\": $PPID}}"'
+    script.write_text(f'echo $PPID > "$2/server"\n{asking} > "$2/1"\n{asking} > "$2/2"\nexec sleep 600\n')
+    with open_house(tmp_path / "h", origin=upstream.origin, policy=policy) as house:
+        command = ["sh", str(script), house.places.agent_socket, str(tmp_path)]
+        with Terminal("t41", command, environ=dict(os.environ), size=(80, 24)):
+            second = tmp_path / "2"
+            until(lambda: second.exists() and second.read_text(encoding="utf-8").endswith("\n"))
+        told = [json.loads((tmp_path / name).read_text(encoding="utf-8"))["value"] for name in ("1", "2")]
+        server = int((tmp_path / "server").read_text(encoding="ascii"))
+
+    assert [("unidentified", "connection")] * 2 == [(one["agent"], one["span"]) for one in told]
+    assert 3 == len({server, *(one["anchor"]["pid"] for one in told)})
+    assert told[0]["session"]["id"] != told[1]["session"]["id"]
 
 
 def test_an_agent_that_asked_first_holds_no_other_named_agent_below_it(tmp_path: Path, upstream: Upstream) -> None:

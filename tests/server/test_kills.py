@@ -181,6 +181,29 @@ def test_whom_this_user_may_not_signal_is_told_as_left(tmp_path: Path) -> None:
         assert runs(tree["root"])
 
 
+FROM_WITHIN = """
+import os, subprocess, sys, time
+sys.path[:0] = sys.argv[1:]
+from broker.core.identity import Span
+from broker.server.kills import kill
+root, sleeper = os.getpid(), subprocess.Popen(["/bin/sleep", "120"], stdout=subprocess.DEVNULL)
+if os.fork() == 0:
+    told = kill(os.pidfd_open(root), span=Span.TREE, cgroup=None)
+    print(told.way, told.processes, told.left, sleeper.pid, flush=True)
+    os._exit(0)
+time.sleep(120)
+"""
+
+
+def test_the_daemon_spares_itself_though_it_is_in_the_tree() -> None:
+    with subprocess.Popen([sys.executable, "-c", FROM_WITHIN, *sys.path], stdout=subprocess.PIPE, text=True) as root:
+        told, _ = root.communicate(timeout=60)
+    way, ended, left, sleeper = told.split()
+
+    assert ("tree", "2", "0", -9) == (way, ended, left, root.returncode)
+    assert not runs(int(sleeper))
+
+
 def every_pid() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
 
