@@ -15,13 +15,14 @@ from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.asks import resolved
 from broker.core.identity import UNIDENTIFIED
-from broker.core.policy.explain import caller_called, explain
+from broker.core.policy.explain import explain
 from broker.core.policy.hours import Moment
 from broker.core.policy.model import Policy
 from broker.core.resolve import Invalid
 from broker.policyfiles import PolicyError
 from broker.policyfiles.check import verified
 from broker.policyfiles.expectations import INVALID, Expectation, expectations_of
+from broker.server.by_name import caller_called
 from broker.server.shapes import ShapeError, check
 from broker.server.ssh_shapes import asked
 

@@ -15,13 +15,14 @@ from broker.core.approval import Happening
 from broker.core.asks import resolved
 from broker.core.events import EventName
 from broker.core.identity import UNIDENTIFIED
-from broker.core.policy.explain import caller_called, explain
+from broker.core.policy.explain import explain
 from broker.core.policy.listing import rule_rows
 from broker.core.resolve import Invalid
 from broker.daemon.credentials import Credentials
 from broker.daemon.premises import Premises
 from broker.daemon.rulebook import Look, PolicyState, edited
 from broker.policyfiles.files import PolicyError, PolicyFile, policy_digest
+from broker.server.by_name import caller_called
 from broker.server.faults import ControlError
 from broker.server.ssh_shapes import asked
 from broker.vault import TrustedPolicy, Vault, verify

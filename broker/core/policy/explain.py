@@ -3,14 +3,12 @@
 from broker.contract.reasons import ApprovalRule
 from broker.contract.wire import JsonValue
 from broker.core.channels import Frozen
-from broker.core.identity import UNIDENTIFIED, Caller, PeerFacts, ProcessFacts, identify
+from broker.core.identity import Caller
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.match import Facts, facts_of, first_mismatch
-from broker.core.policy.model import AgentProgram, Allow, Ask, Decision, Deny, Policy, Rule
+from broker.core.policy.model import Allow, Ask, Decision, Deny, Policy, Rule
 from broker.core.policy.place import Place
 from broker.core.policy.requirements import wanted
-
-NOBODY = "(nobody)"
 
 
 def explain(policy: Policy, caller: Caller, frozen: Frozen) -> dict[str, JsonValue]:
@@ -51,13 +49,6 @@ def described(decision: Decision) -> dict[str, JsonValue]:
             return _outcome(decision.rule.approval, decision.rules, place=decision.rule.place, grant=grant)
         case Deny():
             return _outcome(ApprovalRule.DENY, decision.rules, place=decision.place, code=decision.code)
-
-
-def caller_called(agent: str) -> Caller:
-    """A caller by name alone, for asking what a policy says; no process stands behind it."""
-    nobody = ProcessFacts(pid=0, start_ticks=0, inode=0, uid=0, exe=NOBODY, exe_id=None)
-    named = {} if agent == UNIDENTIFIED else {agent: AgentProgram(name=agent, exe=NOBODY)}
-    return identify(PeerFacts(process=nobody, ancestors=(), boot_id=""), agents=named, holders={})
 
 
 def _outcome(

@@ -1,7 +1,7 @@
 """The trace: every rule with the first matcher that it fails on, and the decision that the pipeline makes."""
 
 from broker.core.frozen import FrozenRequest
-from broker.core.policy.explain import caller_called, described, explain
+from broker.core.policy.explain import described, explain
 from broker.core.policy.hours import Moment
 from broker.core.policy.model import Allow
 from broker.core.resolve import HttpAsk, resolve
@@ -93,7 +93,7 @@ precheck = { operation = "orders.get", args = { order_id = "{order_id}" }, expec
         HttpAsk(service="shop", operation="orders.cancel", args={"shop": "a", "branch": "b", "order_id": "7"}),
     )
     assert isinstance(frozen, FrozenRequest)
-    told = dict[str, object](explain(policy, caller_called("unidentified"), frozen))
+    told = dict[str, object](explain(policy, caller_named(), frozen))
 
     assert {"arming_ms": 1500, "expires_s": 120, "in_doubt": "refuse"} == told["card"]
     evidence, precheck = _rows(told, "needs")
@@ -105,7 +105,7 @@ precheck = { operation = "orders.get", args = { order_id = "{order_id}" }, expec
         precheck[name] for name in ("kind", "operation", "expect")
     )
     denied = policy_of(shop, wants, '[[rules]]\nid = "no"\napproval = "deny"\n')
-    assert ([], None) == tuple(explain(denied, caller_called("codex"), frozen)[name] for name in ("needs", "card"))
+    assert ([], None) == tuple(explain(denied, caller_named("codex"), frozen)[name] for name in ("needs", "card"))
 
 
 def test_a_rule_outside_of_its_hours_is_told_to_fail_on_them() -> None:
@@ -113,7 +113,7 @@ def test_a_rule_outside_of_its_hours_is_told_to_fail_on_them() -> None:
     frozen = resolve(policy, HttpAsk(service="shop", operation="orders.list", args={}))
     assert isinstance(frozen, FrozenRequest)
     by_night, by_day = (
-        dict[str, object](explain(policy.at(Moment(weekday=0, minute=minute)), caller_called("codex"), frozen))
+        dict[str, object](explain(policy.at(Moment(weekday=0, minute=minute)), caller_named("codex"), frozen))
         for minute in (0, 600)
     )
 
