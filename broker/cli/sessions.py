@@ -2,6 +2,7 @@
 
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 
 from broker.cli.arguments import Verbs
 from broker.cli.output import number, part, show, table, text
@@ -73,8 +74,22 @@ def _sessions(options: Namespace) -> int:
         for item in found
     ]
     headings = ("Id", "Who", "Pid", "Span", "Age", "Calls", "Denied", "Grants", "Muted", "Where", "Label says")
-    show({"sessions": found}, table(headings, rows) if rows else ["no session"], as_json=options.json)
+    lines = [*table(headings, rows), *_unnamed(found)] if rows else ["no session"]
+    show({"sessions": found}, lines, as_json=options.json)
     return 0
+
+
+def _unnamed(found: Sequence[JsonObject]) -> list[str]:
+    """For each program without a name, what the policy would have to say; each once."""
+    offered: list[str] = []
+    for item in found:
+        naming = part(item, "naming")
+        exe, argv = naming.get("exe"), naming.get("argv")
+        if isinstance(exe, str):
+            words = f'exe = "{visible(exe)}"' + (f', argv = "{visible(argv)}"' if isinstance(argv, str) else "")
+            line = f"to name it, under [agents] of a policy: NAME = {{ {words} }}"
+            offered += [line] if line not in offered else []
+    return ["", *offered] if offered else []
 
 
 def _end_or_mute(options: Namespace, verb: str) -> int:

@@ -48,6 +48,20 @@ def test_sessions_are_listed_with_what_is_doubtful_marked(cli: CommandLine) -> N
     assert {"sessions": [SESSION]} == parse_object(machine.encode())
 
 
+def test_how_to_name_an_unnamed_program_is_told_once(cli: CommandLine) -> None:
+    script: dict[str, JsonValue] = {**SESSION, "naming": {"exe": "/usr/bin/node", "argv": "/opt/x\u202e.js"}}
+    binary: dict[str, JsonValue] = {**SESSION, "naming": {"exe": "/opt/tool", "argv": None}}
+    with cli.control_daemon() as daemon:
+        daemon.replies["GET /v1/sessions"] = (200, {"sessions": [script, script, binary, {**SESSION, "naming": None}]})
+        out = cli.run("sessions", "list")[1]
+
+    assert [
+        "",
+        'to name it, under [agents] of a policy: NAME = { exe = "/usr/bin/node", argv = "/opt/x\\u{202e}.js" }',
+        'to name it, under [agents] of a policy: NAME = { exe = "/opt/tool" }',
+    ] == out.splitlines()[-3:]
+
+
 def test_grants_are_listed_as_used_of_how_many(cli: CommandLine) -> None:
     with cli.control_daemon() as daemon:
         daemon.replies["GET /v1/grants"] = (200, {"grants": [GRANT]})
