@@ -138,7 +138,8 @@ def _padded(line: Row, width: int) -> Row:
 def _top(sight: Sight, paper: Paper, width: int) -> tuple[Row, Row]:
     if sight.served is None:
         entry = sight.entry
-        what = cut_end(f"{paper.foreign(entry.effect):<6} {paper.foreign(entry.operation)}", width, paper.dots)
+        named = paper.foreign(entry.operation.replace(".", " ", 1))
+        what = cut_end(f"{paper.foreign(entry.effect):<6} {named}", width, paper.dots)
         return dressed(what), escapes_shown([Span(cut_end("  " + paper.foreign(entry.target), width, paper.dots))])
     card = sight.served.card
     return summary_row(card, paper, width), target_row(card, paper, width)

@@ -125,6 +125,104 @@ def test_s_then_y_grants_to_the_session_as_the_card_says(house: House, terminal:
     assert 1 == len(house.human.events("grant.made"))
 
 
+LATER = """
+version = 1
+
+[[rules]]
+id = "later"
+services = ["later"]
+effects = ["read"]
+approval = "session"
+
+[services.later]
+kind = "http"
+base_url = "{origin}/later"
+credential = "later"
+ad_hoc = ["GET"]
+"""
+
+
+def test_a_credential_that_an_agent_asks_for_is_shown_and_declined(
+    house: House, terminal: Terminal, upstream: Upstream
+) -> None:
+    house.human.write_policy("later.toml", LATER.format(origin=upstream.origin))
+    house.human.trust()
+    with house.agent() as agent:
+        number = agent.begin("POST", "/v1/credential-requests", {"service": "later", "purpose": "to look around"})
+        shown = terminal.until("ADD", "credential later", 'says: "to look around"', "doorward credential add later")
+        for key in ("a", "s", "Enter", "Escape"):
+            terminal.keys(key)
+            time.sleep(0.3)  # each alone
+        terminal.keys("d")
+        terminal.until("Reason [")
+        terminal.keys("3")
+        time.sleep(0.3)
+        terminal.keys("Enter")
+        told = agent.end(number)
+
+    assert "[d Decline]" in shown
+    assert "declined" in str(told["value"])
+    assert ["shop"] == [row["name"] for row in house.human.client.credentials()]
+
+
+def test_held_enters_and_a_paste_without_brackets_decide_nothing(house: House, terminal: Terminal) -> None:
+    with house.agent() as agent:
+        agent.begin_act(service="shop", operation="orders.create", args={"name": "n-6"})
+        terminal.until("orders.create", "ready")
+        terminal.keys(*["Enter"] * 60)
+        terminal.keys("Escape")
+        terminal.until("[d Deny]")
+        terminal.keys("-l", "pay the bill as usual")  # as a terminal without bracketed paste hands it over
+        time.sleep(0.6)  # longer than the interface waits for a key to have been alone
+        terminal.keys("Escape")
+        terminal.until("orders.create", "1 waiting", "[d Deny]")
+
+        assert [row["state"] for row in house.human.cards()] == ["pending"]
+
+
+def test_every_screen_and_pane_is_reached_by_its_key(house: House, terminal: Terminal) -> None:
+    with house.agent() as agent:
+        agent.begin_act(service="shop", operation="orders.create", args={"name": "n-7"}, reason="please")
+        terminal.until("orders.create", "ready")
+        for keys, words in KEYS:
+            terminal.keys(*keys)
+            terminal.until(*words)
+
+        assert [row["state"] for row in house.human.cards()] == ["pending"]
+
+
+KEYS = (
+    (("i",), ("Chain", "Session", "Esc: the card")),
+    (("o",), ("Body", "n-7", "Esc: the card")),
+    (("e",), ("Request", "Headers", "Esc: the card")),
+    (("Escape",), ("A yes covers", "Why")),
+    (("Tab",), ("[1 of 1]", "j/k line")),
+    (("Tab",), ("─ 1 of 1", "j/k card")),
+    (("/",), ("/ ▏",)),
+    (("-l", "orders"), ("/ orders▏",)),
+    (("Enter",), ("/ orders ─",)),
+    (("Escape",), ("─ Waiting ─",)),
+    (("?",), ("Help: Approvals", "Enter  alone never approves")),
+    (("k",), ("─ Waiting ─", "A yes covers")),
+    (("M",), ("Mute this session?", "y yes, any other key leaves")),
+    (("n",), ("j/k card",)),
+    (("x",), ("Deny and end this session?",)),
+    (("n",), ("[d Deny]",)),
+    (("F",), ("Freeze everything?",)),
+    (("n",), ("j/k card",)),
+    (("L",), ("Lock the vault?",)),
+    (("n",), ("j/k card",)),
+    (("C-c",), ("Close this window? The daemon goes on.",)),
+    (("n",), ("j/k card",)),
+    (("C-p",), ("j/k card",)),
+    (("C-q",), ("j/k card",)),
+    (("2",), ("[2 Activity]",)),
+    (("n",), ("[1 Approvals]",)),
+    (("7",), ("[7 Audit]",)),
+    (("p",), ("[1 Approvals]",)),
+)
+
+
 def test_a_lost_daemon_is_said_in_large_and_found_again(house: House, terminal: Terminal) -> None:
     house.kill()
     terminal.until("NO CONNECTION TO THE DAEMON", "LOST")

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from broker.client.card import parse_card
+from broker.client.card_words import naming
 from tests.ui.activity_rows import ROWS, at
 from tests.ui.cards import calm_read, changed_write, delete_accounts, proven_delete, repeat_in_doubt, unnamed_agent
 from tests.ui.scenes import READY, Scene
@@ -59,8 +61,12 @@ def test_what_differs_from_the_last_approved_request_stands_on_the_card() -> Non
     assert [Role.LOOK] * 3 == signs
 
 
-def test_an_agent_that_no_policy_names_is_offered_a_name() -> None:
-    assert 'my-agent = { exe = "/opt/agent/bin/agent" }' in text(Scene().connect((unnamed_agent(), 1)))
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
+def test_an_agent_that_no_policy_names_is_offered_a_name(width: int, height: int) -> None:
+    shown = text(Scene(width=width, height=height).connect((unnamed_agent(), 1))).replace("│ ", "")
+
+    assert "! unidentified" in shown
+    assert all(line in shown for line in naming(parse_card(unnamed_agent())))
 
 
 def test_the_empty_queue_counts_the_day_from_the_log() -> None:

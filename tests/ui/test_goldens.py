@@ -20,7 +20,6 @@ from tests.ui.cards import (
     proven_delete,
     queue_of_twelve,
     repeat_in_doubt,
-    unnamed_agent,
     wide_gap,
 )
 from tests.ui.scenes import READY, Scene
@@ -181,7 +180,6 @@ CARDS = {
     "04_first_contact": first_contact,
     "05_repeat": repeat_in_doubt,
     "changed": changed_write,
-    "unnamed": unnamed_agent,
 }
 
 

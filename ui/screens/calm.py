@@ -109,7 +109,8 @@ def _last(world: World, paper: Paper, room: int) -> list[tuple[str, tuple[Row, .
 def _end(item: ActivityRow, paper: Paper) -> Row:
     said = told(item, None, paper)
     who = cut_end(said.who, 11, paper.dots)
-    name = cut_end(said.what.partition(" ")[2] or said.what, 30, paper.dots)
+    name = said.what.partition(" ")[2] if item.operation else said.what  # without its service
+    name = cut_end(name or said.what, 30, paper.dots)
     effect = Span(f"{said.effect:<6} ", effect_role(said.effect))
     return row(f"{words.clock_time(item.at_ms)} ", Span(said.sign, said.role), f" {who:<11} ", effect, name)
 
