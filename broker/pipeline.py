@@ -260,7 +260,9 @@ class Pipeline:
     async def _other_way(self, named: Named, decision: Ask, choice: str) -> Result | Unrecorded:
         changed = await self._proofs.chosen(named, choice)
         if isinstance(changed, Named):
-            return await self._obtain(changed)
+            left = {doubt.correlation_id for doubt in await self._doubts(changed.frozen)}
+            doubts = tuple(doubt for doubt in changed.doubts if doubt.correlation_id in left)
+            return await self._obtain(replace(changed, doubts=doubts))
         return await self._end(self._stop(named.with_gate(decision, GateState.EXPIRED), changed))
 
     async def _ask(self, named: Named, decision: Ask) -> Approved | Chosen | Declined | Joined:

@@ -246,7 +246,7 @@ class Approved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A human chose another way than a yes: collect, or limit. Signed, verified, recorded."""
+    """A human chose another way than a yes: collect, limit, or read back. Signed, verified, recorded."""
 
     approval_id: str
     choice: str
@@ -348,6 +348,10 @@ class FollowUps(Protocol):
 
     @property
     def can_collect(self) -> bool: ...
+    async def read_back(self, correlation_id: str, *, caller: Caller) -> None:
+        """Look what became of an attempt in doubt, as the session that asks; what is settled, the ledger knows then."""
+        ...
+
     async def collect(self, wanted: Recollection) -> None:
         """Read a collection; what it comes to is on record afterwards, whatever it is."""
         ...

@@ -16,6 +16,7 @@ from broker.core.evidence import EvidenceRecord, Gap, Leaning
 from broker.core.evidence_gate import (
     COLLECT,
     NO_PROOF,
+    READ_BACK,
     Proof,
     choices,
     gated,
@@ -71,6 +72,10 @@ class Proofs:
 
     async def chosen(self, named: Named, choice: str) -> Named | Refusal:
         """What a human chose instead of a yes: the request as it stands after it, or its end."""
+        if choice == READ_BACK:
+            for doubt in named.doubts:
+                await self._follow_ups.read_back(doubt.correlation_id, caller=named.received.caller)
+            return named
         return await (self._collected(named) if choice == COLLECT else self._limited(named))
 
     async def _collected(self, named: Named) -> Named | Refusal:

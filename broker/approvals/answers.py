@@ -11,6 +11,7 @@ from typing import Protocol
 from broker.contract.statements import DECISION_FIELDS, decision_bytes
 from broker.contract.wire import JsonObject, JsonValue
 from broker.core.approval import Happening
+from broker.core.evidence_gate import READ_BACK
 
 CLOCK_SKEW_MS = 300_000
 
@@ -135,8 +136,11 @@ def _expected(
 
 
 def _offered(card: JsonObject) -> Sequence[JsonValue]:
-    choices = _part(card, "evidence")["choices"]
-    return choices if isinstance(choices, list | tuple) else ()
+    choices, doubts = _part(card, "evidence")["choices"], card["doubts"]
+    offered = choices if isinstance(choices, list | tuple) else ()
+    earlier = doubts if isinstance(doubts, list | tuple) else ()
+    is_readable = any(isinstance(one, Mapping) and one["read_back"] is not None for one in earlier)
+    return (*offered, READ_BACK) if is_readable else offered
 
 
 def _part(card: JsonObject, name: str) -> JsonObject:

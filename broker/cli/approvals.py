@@ -16,7 +16,7 @@ from broker.cli.faults import CliError, UsageError
 from broker.cli.output import number, show, table, text
 from broker.cli.prompts import confirmed, word
 from broker.cli.reach import desk, places, running
-from broker.client import evidence_words
+from broker.client import before_words, evidence_words
 from broker.client.card_evidence import COLLECT, LIMIT
 from broker.client.card_text import card_lines
 from broker.client.card_words import countdown, lifetime, yes_once, yes_session
@@ -30,6 +30,8 @@ from broker.contract.neutralise import visible, visible_json
 from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject, JsonValue, dump, parse_object
 
+READ_BACK = "read-back"
+_QUESTIONS = {COLLECT: "Collect on?", LIMIT: "Limit it?", READ_BACK: "Read back first?"}
 LONGEST_ARMING_S = 60.0
 _ROUNDING_S = 0.05  # the daemon counts by its own clock
 
@@ -44,7 +46,7 @@ def run(noun: str, arguments: list[str]) -> int:
             return _show(options)
         case "approve":
             return _approve(options)
-        case "collect" | "limit":
+        case "collect" | "limit" | "read-back":
             return _choose(options)
         case _:
             return _deny(options)
@@ -63,6 +65,7 @@ def _verbs(noun: str) -> Verbs:
     ways = (
         verbs.add(COLLECT, "have what is missing read, then be asked again"),
         verbs.add(LIMIT, "have it asked for the proven targets alone"),
+        verbs.add(READ_BACK, "have it looked at first what became of an earlier attempt"),
     )
     no = verbs.add("deny", "say no")
     no.add_argument("--end-session", action="store_true", help="and end the agent's session")
@@ -199,10 +202,10 @@ def _choose(options: Namespace) -> int:
         shown_at = time.monotonic()
         print("\n".join(_card(served)), file=sys.stderr if options.json else sys.stdout, flush=True)
         covers = _offered(served, options.verb)
-        if not confirmed("Collect on?" if options.verb == COLLECT else "Limit it?", yes=options.yes):
+        if not confirmed(_QUESTIONS[options.verb], yes=options.yes):
             raise CliError("not answered; the card still waits")
         _wait_armed(served, shown_at)
-        answer = reached.control.approve(served, reached.key, choice=options.verb)
+        answer = reached.control.approve(served, reached.key, choice=options.verb.replace("-", "_"))
     show(answer, ["", f"{text(answer, 'state')}: {covers}"], as_json=options.json)
     return 0 if answer.get("state") == "superseded" else 1
 
@@ -211,7 +214,13 @@ def _offered(served: Served, choice: str) -> str:
     if served.state != "pending":
         raise CliError(f"this card is {served.state}; it can no longer be answered", code="settled")
     evidence = served.card.evidence
-    covers = evidence_words.collect(evidence) if choice == COLLECT else evidence_words.limit(evidence)
+    match choice:
+        case "collect":
+            covers = evidence_words.collect(evidence)
+        case "limit":
+            covers = evidence_words.limit(evidence)
+        case _:
+            covers = before_words.read_back(served.card)
     if covers is None:
         raise CliError(f"this card offers no {choice}; see: doorward approvals show {served.id}")
     return covers

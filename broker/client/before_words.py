@@ -31,6 +31,12 @@ def denial(card: Card) -> str:
     return f"the same change is refused for {lifetime(card.denial_memory_s)} without asking"
 
 
+def read_back(card: Card) -> str | None:
+    """What looking first covers; None where nothing is in doubt, or nothing could tell."""
+    found = next((attempt.read_back for attempt in card.doubts if attempt.read_back is not None), None)
+    return None if found is None else f"one read: {visible(found)}; it may settle the doubt, then this is asked again"
+
+
 def repeat_key(card: Card) -> list[str]:
     """The key under which the far side tells a repeat from a second change."""
     return [] if card.idempotency_key is None else [f"repeat key {visible(card.idempotency_key)}"]

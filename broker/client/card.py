@@ -39,6 +39,7 @@ class EarlierAttempt:
     summary: str
     agent: str
     same_session: bool
+    read_back: str | None = None  # what would be looked at to tell; None where nothing could
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,14 @@ class Link:
     pid: int
     name: str
     anchors: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """What an entry of `[agents]` would have to say."""
+
+    exe: str
+    argv: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +76,7 @@ class Who:
     denied: int
     label: str | None
     says: str | None
+    naming: Naming | None = None  # what would name it, where no policy does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +208,7 @@ def _attempt(part: Fields) -> EarlierAttempt:
         summary=part.text("summary"),
         agent=part.text("agent"),
         same_session=part.flag("same_session"),
+        read_back=part.text_if_there("read_back"),
     )
 
 
@@ -222,7 +233,12 @@ def _who(part: Fields) -> Who:
         denied=part.integer("denied"),
         label=part.text_or_none("label"),
         says=part.text_or_none("says"),
+        naming=_naming(part.part_or_none("naming")),
     )
+
+
+def _naming(part: Fields | None) -> Naming | None:
+    return None if part is None else Naming(exe=part.text("exe"), argv=part.text_or_none("argv"))
 
 
 def _why(part: Fields) -> Why:

@@ -110,7 +110,8 @@ def _answers(card: Card, joined: int, width: int) -> list[str]:
 def _ways(card: Card) -> list[tuple[str, str]]:
     """What may be chosen instead of a yes, and what it covers."""
     ways = (("collect", evidence_words.collect(card.evidence)), ("limit", evidence_words.limit(card.evidence)))
-    return [(choice, what) for choice, what in ways if what is not None]
+    first = (("read-back", before_words.read_back(card)),)
+    return [(choice, what) for choice, what in (*first, *ways) if what is not None]
 
 
 def _part(label: str, sentences: list[str], width: int) -> list[str]:

@@ -140,9 +140,10 @@ def naming(card: Card) -> list[str]:
     by = card.who
     if by.identified:
         return []
-    if by.exe is None or by.interpreter:
+    if by.naming is None:
         return ["to name it: doorward policy add agents, or an entry of your own in [agents]"]
-    return [f"to name it, in [agents] of a policy file: my-agent = {{ exe = {quoted(by.exe)} }}"]
+    argv = "" if by.naming.argv is None else f", argv = {quoted(by.naming.argv)}"
+    return [f"to name it, in [agents] of a policy file: my-agent = {{ exe = {quoted(by.naming.exe)}{argv} }}"]
 
 
 def says(card: Card) -> list[str]:

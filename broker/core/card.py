@@ -14,11 +14,12 @@ from broker.core.channels import Frozen
 from broker.core.effects import effect_word
 from broker.core.evidence_gate import NO_PROOF, Proof
 from broker.core.grants import allowance
-from broker.core.identity import UNIDENTIFIED, Caller, may_anchor
+from broker.core.identity import UNIDENTIFIED, Caller, may_anchor, naming
 from broker.core.ledger import Doubt
 from broker.core.policy.model import Ask, Limits
 from broker.core.ssh.card import payload, ssh_part, target_url, yes_once, yes_session
-from broker.core.ssh.frozen import FrozenSsh
+from broker.core.ssh.frozen import Exec, FrozenSsh
+from broker.core.ssh.model import MarkerMode
 from broker.core.ssh.trust import HostKey, KeyState
 
 NOTHING_BEFORE: JsonObject = {"denied": None, "previous": None}
@@ -85,7 +86,7 @@ def draw(
         "summary": _summary(frozen),
         "target": _target(frozen),
         "evidence": evidence_part(proof),
-        "doubts": [_doubt(doubt, session.id) for doubt in doubts],
+        "doubts": [_doubt(doubt, session.id, frozen) for doubt in doubts],
         "who": _who(caller, session, says),
         "why": _why(ask, setting),
         "uses": {"credential": frozen.service.credential, "version": setting.credential_version},
@@ -142,14 +143,24 @@ def _summary(frozen: Frozen) -> JsonObject:
     }
 
 
-def _doubt(doubt: Doubt, session_id: str) -> JsonObject:
+def _doubt(doubt: Doubt, session_id: str, frozen: Frozen) -> JsonObject:
     return {
         "correlation_id": doubt.correlation_id,
         "sent_at_ms": doubt.sent_at_ms,
         "summary": doubt.summary,
         "agent": doubt.agent,
         "same_session": doubt.session_id == session_id,
+        "read_back": read_back_of(frozen) if doubt.operation == frozen.operation else None,
     }
+
+
+def read_back_of(frozen: Frozen) -> str | None:
+    """What would be looked at to tell whether an earlier attempt was made; None where nothing could tell."""
+    if isinstance(frozen, FrozenSsh):
+        is_marked = isinstance(frozen.action, Exec) and frozen.action.marker is not MarkerMode.OFF
+        return "its marker on the host" if is_marked else None
+    declared = frozen.declared
+    return None if declared is None or declared.reconcile is None else declared.reconcile.operation
 
 
 def _who(caller: Caller, session: SessionFacts, says: str | None) -> JsonObject:
@@ -166,6 +177,7 @@ def _who(caller: Caller, session: SessionFacts, says: str | None) -> JsonObject:
         "chain": chain,
         "cwd": caller.program.cwd,
         "container": caller.container is not None,
+        "naming": naming(caller),
         "session_id": session.id,
         "opened_at_ms": session.opened_at_ms,
         "calls": session.calls,

@@ -24,6 +24,7 @@ from broker.core.resolve import HttpAsk
 
 COMMAND_LIMIT = 400
 COLLECT, LIMIT = "collect", "limit"
+READ_BACK = "read_back"  # what is in doubt is looked at first
 _SAYS = {
     Gap.NONE_RECORDED: "none is recorded for this session",
     Gap.OTHER_ARGUMENTS: "the recorded ones were made with other arguments",

@@ -124,7 +124,7 @@ async def build(
     follow_ups = FollowUpRuns(runs=runs, clock=clock)
     pipeline = _pipeline(wiring, stores, people, custody, rulebook, journal, runs, executor, follow_ups, clock)
     engine = _engine(pipeline, stores, people, rulebook, custody, journal, runs, clock)
-    follow_ups.perform = engine.perform
+    follow_ups.perform, follow_ups.settle = engine.perform, engine.reconcile
     premises = Premises(
         places=places,
         audit_paths=log.paths,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -18,20 +19,35 @@ from broker.steps import Received
 
 Perform: TypeAlias = Callable[[Received], Awaitable[JsonObject]]
 
+Settle: TypeAlias = Callable[[str, str, Caller], Awaitable[JsonObject]]
+
 ENDED_S = 900.0  # a walk, and the card that may come before it
 
 
 class FollowUpRuns:
-    """Implements ports.FollowUps. `perform` is set once there is a pipeline to perform with."""
+    """Implements ports.FollowUps. `perform` and `settle` are set once there is something to perform with."""
 
     def __init__(self, *, runs: RunTable, clock: Clock) -> None:
         self.perform: Perform | None = None
+        self.settle: Settle | None = None
         self._runs = runs
         self._clock = clock
 
     @property
     def can_collect(self) -> bool:
         return self.perform is not None
+
+    async def read_back(self, correlation_id: str, *, caller: Caller) -> None:
+        settle, name = self.settle, new_correlation_id(self._clock.now_ms())
+        if settle is None:
+            return
+        try:
+            run = self._runs.start(name, caller.anchor.id, lambda: settle(name, correlation_id, caller))
+        except (Overloaded, Stopping):
+            return
+        with suppress(TimeoutError):  # it goes on; the card is shown with what is in doubt still
+            async with asyncio.timeout(ENDED_S):
+                await run.ended.wait()
 
     async def collect(self, wanted: Recollection) -> None:
         """Returns when the walk has ended, or could not begin: the record of it, or none, is what counts."""

@@ -9,9 +9,9 @@ from broker.cli import credential_wants
 from broker.client.approver import read_key_file
 from broker.client.reasons_ready import READY_REASONS
 from broker.contract.key_id import key_id
-from broker.contract.wire import JsonValue, parse_object
-from tests.fakes.cards import NOW_MS
-from tests.fakes.command_line import LOG_ID, PASSPHRASE, CommandLine
+from broker.contract.wire import JsonValue, digest, parse_object
+from tests.fakes.cards import NOW_MS, sample
+from tests.fakes.command_line import LOG_ID, NONCE, PASSPHRASE, CommandLine
 from tests.fakes.unix_daemon import Asked
 
 WANT = "cr_0123456789ab"
@@ -102,6 +102,39 @@ def test_each_of_several_is_denied_by_itself(cli: CommandLine) -> None:
     said_of_each = "denied: nothing is sent; the same change is refused for 10 min without asking"
     assert [f"{name} {said_of_each}" for name in (ids[0], ids[2])] == out.splitlines()
     assert f"{ids[1]}: This card is settled already." in err
+
+
+def test_reading_back_first_is_signed_as_that_choice(cli: CommandLine) -> None:
+    cli.make_key()
+    attempt: dict[str, JsonValue] = {
+        "correlation_id": "op_1", "sent_at_ms": NOW_MS, "summary": "POST", "agent": "codex", "same_session": True,
+        "read_back": "orders.list",
+    }  # fmt: skip
+    card = sample(doubts=[attempt], typed_word="site", log_id=LOG_ID)
+    name = str(card["approval_id"])
+    with cli.control_daemon() as daemon:
+        daemon.replies[f"GET /v1/approvals/{name}"] = (
+            200,
+            {
+                "id": name,
+                "state": "pending",
+                "card": card,
+                "card_digest": digest("doorward/card/v1", card),
+                "nonce": NONCE,
+                "arming_ms": 0,
+                "served_at_ms": NOW_MS,
+                "expires_at_ms": NOW_MS,
+                "joined": 1,
+            },
+        )
+        daemon.replies[f"POST /v1/approvals/{name}/decision"] = (200, {"id": name, "state": "superseded"})
+        code, out, _ = cli.run("approvals", "read-back", name, "--yes", passphrase=PASSPHRASE)
+
+        assert ("read_back", "read_back") == (
+            said(daemon.asked[-1])["choice"], said(daemon.asked[-1])["statement"]["choice"],
+        )  # fmt: skip
+    assert 0 == code
+    assert "superseded: one read: orders.list" in out
 
 
 def test_two_kinds_of_reason_are_usage(cli: CommandLine) -> None:

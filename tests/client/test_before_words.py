@@ -114,15 +114,42 @@ def test_the_text_of_a_card_has_the_past_before_the_digests() -> None:
 def test_an_agent_without_a_name_can_be_given_one() -> None:
     unknown: dict[str, JsonValue] = {"agent": "unidentified", "identified": False}
 
+    def offered(naming: JsonValue) -> str:
+        (line,) = card_words.naming(card(who={**unknown, "naming": naming}))
+        return line.removeprefix("to name it, in [agents] of a policy file: ")
+
     assert [] == card_words.naming(card())
-    assert ['to name it, in [agents] of a policy file: my-agent = { exe = "/usr/bin/node" }'] == card_words.naming(
-        card(who=unknown)
+    assert 'my-agent = { exe = "/opt/own" }' == offered({"exe": "/opt/own", "argv": None})
+    assert 'my-agent = { exe = "/usr/bin/node", argv = "/opt/x\\u{202e}.js" }' == offered(
+        {"exe": "/usr/bin/node", "argv": "/opt/x\u202e.js"}
     )
-    for who in ({**unknown, "interpreter": True}, {**unknown, "exe": None}):
-        (line,) = card_words.naming(card(who=who))
-        assert "doorward policy add agents" in line
+    assert "doorward policy add agents" in offered(None)
 
 
 def test_a_part_that_this_client_can_not_show_is_refused() -> None:
     with pytest.raises(Broken, match=r"card\.before: mood"):
         card(before={**before_part(), "mood": "good"})
+
+
+def test_looking_first_is_offered_where_something_could_tell() -> None:
+    attempt: dict[str, JsonValue] = {
+        "correlation_id": "op_1", "sent_at_ms": NOW_MS, "summary": "POST", "agent": "codex", "same_session": True,
+    }  # fmt: skip
+    readable = card(doubts=[{**attempt, "read_back": None}, {**attempt, "read_back": "deployments.list"}])
+    lines = card_lines(
+        readable,
+        card_digest="sha256:" + TAIL,
+        state="pending",
+        expires_at_ms=NOW_MS,
+        joined=1,
+        now_ms=NOW_MS,
+        width=120,
+    )
+
+    assert before_words.read_back(card()) is None
+    assert before_words.read_back(card(doubts=[attempt])) is None
+    assert "one read: deployments.list; it may settle the doubt, then this is asked again" == before_words.read_back(
+        readable
+    )
+    assert any(line.startswith("  read-back") for line in lines)
+    assert "| read-back ap_0123456789ab" in lines[-1]

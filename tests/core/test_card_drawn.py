@@ -7,7 +7,7 @@ import pytest
 from broker.contract.reasons import Effect
 from broker.contract.schemas import schema
 from broker.contract.wire import JsonObject, WireError, canonical
-from broker.core.card import BODY_SHOWN_BYTES, SessionFacts, Setting, card_digest, draw, typed_word
+from broker.core.card import BODY_SHOWN_BYTES, SessionFacts, Setting, card_digest, draw, read_back_of, typed_word
 from broker.core.effects import effect_word
 from broker.core.frozen import FrozenRequest
 from broker.core.identity import UNIDENTIFIED
@@ -15,7 +15,9 @@ from broker.core.ledger import Doubt
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Limits
 from broker.core.resolve import HttpAsk, resolve
-from tests.fakes import market
+from broker.core.ssh.frozen import Exec
+from broker.core.ssh.model import MarkerMode
+from tests.fakes import hosts, market
 
 OP = "op_" + "0" * 44
 SETTING = Setting(
@@ -259,3 +261,14 @@ def test_a_card_holds_no_fraction() -> None:
 def test_exec_is_run_and_a_destructive_one_is_delete() -> None:
     assert effect_word(Effect.WRITE, destructive=True) == "DELETE"
     assert effect_word(Effect.EXEC, destructive=False) == "RUN"
+
+
+def test_what_could_tell_of_an_earlier_attempt_is_named() -> None:
+    marked = hosts.frozen(hosts.command("systemctl restart nginx"))
+    assert isinstance(marked.action, Exec)
+    unmarked = replace(marked, action=replace(marked.action, marker=MarkerMode.OFF))
+
+    assert "prices.list" == read_back_of(frozen(market.CREATE))
+    assert None is read_back_of(frozen(market.CANCEL)) is read_back_of(frozen(market.AD_HOC))
+    assert "its marker on the host" == read_back_of(marked)
+    assert None is read_back_of(unmarked) is read_back_of(hosts.frozen(hosts.get("/etc/hostname")))

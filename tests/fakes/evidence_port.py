@@ -1,7 +1,7 @@
 """Collections on record in memory, and what a human's answer begins, kept for the test to look at."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -51,12 +51,23 @@ class MemoryFollowUps:
         self.collected: list[Recollection] = []
         self.begun: list[tuple[HttpAsk, Caller, str | None, str]] = []
         self.is_full = False
+        self.read: list[tuple[str, Caller]] = []
+        self.look: Callable[[str], Awaitable[object]] = _nothing_seen
 
     async def collect(self, wanted: Recollection) -> None:
         await asyncio.sleep(0)
         self.collected.append(wanted)
         self.walk(wanted)
 
+    async def read_back(self, correlation_id: str, *, caller: Caller) -> None:
+        await asyncio.sleep(0)
+        self.read.append((correlation_id, caller))
+        await self.look(correlation_id)
+
     def begin(self, ask: HttpAsk, *, caller: Caller, says: str | None, previous: str) -> str | None:
         self.begun.append((ask, caller, says, previous))
         return None if self.is_full else f"op_{len(self.begun):044x}"
+
+
+async def _nothing_seen(_: str) -> None:
+    return
