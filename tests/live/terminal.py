@@ -48,6 +48,9 @@ class Terminal:
         path.touch()
         self._run("pipe-pane", "-t", "t", "-o", f"cat >> {shlex.quote(str(path))}")
 
+    def resize(self, columns: int, rows: int) -> None:
+        self._run("resize-window", "-t", "t", "-x", str(columns), "-y", str(rows))
+
     def unlock_approver(self, passphrase: str) -> None:
         """Unlock the approver's key in an interface that has just come up, by hand."""
         self.until("-approver", "u unlocks it in this window")

@@ -128,8 +128,10 @@ def test_the_audit_screen_verifies_and_writes_a_checkpoint(house: House, size: t
         terminal.until("Write a checkpoint?")
         time.sleep(0.6)  # `y` counts after half a second
         terminal.keys("y")
-        shown = terminal.until("epoch key and root key", "keep a copy elsewhere")
+        shown = terminal.until("root", "? outside: made", "keep a copy of its note elsewhere")
         fits(shown, size)
+        terminal.keys("Enter")
+        fits(terminal.until("Checkpoint of", "Keep a copy of these lines elsewhere"), size)
 
 
 def test_without_colours_and_without_utf_8_the_log_is_drawn_as_well(house: House) -> None:
