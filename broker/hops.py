@@ -22,6 +22,7 @@ from broker.ports import Clock, Executor, Vault
 from broker.steps import Named, judged, shield_of
 
 _TOLD = "redirect_not_followed"
+_MARKS = ("page",)  # what a record says of its place among others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +40,15 @@ class Hopper:
         secrets: SecretSet | None,
         now: Callable[[], Standing],
         first: Attempted,
-        frames: Frames | None,
+        frames: Frames | None = None,
+        *,
+        most: int = MAX_HOPS,
     ) -> Attempted:
         """What the last address answers. Raises AuditUnwritable before a request that was not sent."""
         last, asked = first, permit.frozen
+        marks = {name: first.remote[name] for name in _MARKS if name in first.remote}
         ends_s = self.clock.monotonic_s() + asked.total_s - _elapsed_s(first)
-        for number in range(1, MAX_HOPS + 1):
+        for number in range(1, min(most, MAX_HOPS) + 1):
             hop = self._hop(named, asked, last, secrets)
             left_s = ends_s - self.clock.monotonic_s()
             if hop is None or left_s <= 0 or voided(asked=named.asked, now=now(), frozen=named.frozen) is not None:
@@ -52,11 +56,11 @@ class Hopper:
             named.trail.post(channel.event_of(last.raw), last.remote)
             going = reading(permit, within(hop, left_s))
             intent = records.intent(going, policy_digest=named.policy.digest, doubts=(), ledger=None)
-            await named.trail.append(EventName.DISPATCH_STARTED, {**intent, "hop": number, "url": hop.summary})
+            await named.trail.append(EventName.DISPATCH_STARTED, {**intent, **marks, "hop": number, "url": hop.summary})
             raw = await self.executor.execute(going, named.delivery(frames))
             scrubbed = await judged(hop, raw, secrets, now_ms=self.clock.now_ms(), prior_doubt=False)
             told = records.remote(scrubbed, sent_body_bytes=channel.sent_body_bytes(raw))
-            last = Attempted(scrubbed=_noticed(scrubbed), raw=raw, remote={**told, "hop": number})
+            last = Attempted(scrubbed=_noticed(scrubbed), raw=raw, remote={**told, **marks, "hop": number}, asked=hop)
             asked = hop
         return last
 

@@ -31,12 +31,16 @@ from broker.steps import Named, judged, shield_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """What became of it. The event of the last exchange is not written yet; `remote` is what it says."""
+    """What became of it. The event of the last exchange is not written yet; `remote` is what it says.
+
+    `asked` is the request that was answered, where that is another than the permitted one: a redirect was followed.
+    """
 
     scrubbed: Scrubbed
     raw: Raw
     remote: JsonObject
     record: EvidenceRecord | None = None
+    asked: FrozenRequest | None = None
 
 
 class Poller:

@@ -49,6 +49,8 @@ class Seen:
     page: Page
     scrubbed: Scrubbed
     shield: Shield
+    asked: FrozenRequest
+    hops: int = 0  # requests before the one that was answered, each of which the answer sent on
 
 
 class Walker:
@@ -135,7 +137,8 @@ class Walker:
         started_s = self._clock.monotonic_s()
         gathered = Gathered()
         while True:
-            seen = await self._page(named, walk.operation, reading(permit, self._in_time(walk, started_s)), secrets)
+            seen = await self._page(named, walk, reading(permit, self._in_time(walk, started_s)), secrets, now)
+            walk = replace(walk, asked=seen.asked, sent=walk.sent + seen.hops) if seen.hops else walk
             gathered = gathered.seen(seen.scrubbed)
             elapsed_ms = round((self._clock.monotonic_s() - started_s) * 1000)
             clean = clean_rows(seen.scrubbed, walk.operation)
@@ -165,8 +168,22 @@ class Walker:
     def _in_time(self, walk: Walk, started_s: float) -> FrozenRequest:
         return within(walk.asked, walk.bound.budget.seconds - (self._clock.monotonic_s() - started_s))
 
-    async def _page(self, named: Named, operation: Operation, permit: Permit, secrets: SecretSet | None) -> Seen:
+    async def _page(
+        self, named: Named, walk: Walk, permit: Permit, secrets: SecretSet | None, now: Callable[[], Standing]
+    ) -> Seen:
+        """One page, at whatever address it is in the end. A hop is one of the requests that were allowed."""
         raw = await self._executor.execute(permit, named.delivery(None))
+        seen = await self._seen(walk.operation, permit, raw, secrets)
+        first = Attempted(scrubbed=seen.scrubbed, raw=raw, remote=_remote(seen, walk))
+        left = walk.bound.budget.pages - walk.sent
+        last = await self._hopper.followed(named, permit, secrets, now, first, most=left)
+        if last.asked is None:
+            return seen
+        seen = await self._seen(walk.operation, reading(permit, last.asked), last.raw, secrets)
+        hops = last.remote["hop"]
+        return replace(seen, scrubbed=last.scrubbed, hops=hops if isinstance(hops, int) else 0)
+
+    async def _seen(self, operation: Operation, permit: Permit, raw: Raw, secrets: SecretSet | None) -> Seen:
         now_ms, shield = self._clock.now_ms(), shield_of(permit.frozen, self._vault, secrets, raw)
 
         def examine() -> Seen:
@@ -249,12 +266,12 @@ def _examined(
     page = read_page(operation, frozen, raw, classified.completeness)
     scrubbed = scrub(classified, secrets)
     page = without_values(page, shield) if scrubbed.hits else page
-    return Seen(raw=raw, page=page, scrubbed=scrubbed, shield=shield)
+    return Seen(raw=raw, page=page, scrubbed=scrubbed, shield=shield, asked=frozen)
 
 
 def _remote(seen: Seen, walk: Walk) -> JsonObject:
     told = records.remote(seen.scrubbed, sent_body_bytes=channel.sent_body_bytes(seen.raw))
-    return {**told, "page": walk.sent}
+    return {**told, "page": walk.sent - seen.hops, **({"hop": seen.hops} if seen.hops else {})}
 
 
 def _record(named: Named, ask: CollectAsk, walk: Walk, ending: Ending) -> EvidenceRecord | None:

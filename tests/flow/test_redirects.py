@@ -9,11 +9,12 @@ from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.events import EventName
 from broker.core.frozen import Deadlines
 from broker.core.outcome import RawOutcome
-from broker.core.policy.declarations import Follow, Redirect
+from broker.core.policy.declarations import Follow, Pagination, PagingKind, Redirect, Stability
 from broker.core.policy.model import Identity, Operation, Policy, Rule
 from broker.core.redirects import MAX_HOPS
 from tests.fakes import market
 from tests.fakes.flow import Flow, gist
+from tests.fakes.walked import by_token, collecting, listing, page, policy_with, things
 
 FOLLOWS = Redirect(follow=Follow.SAME_HOST_GET_ONLY)
 READ = market.ask("stalls.get", stall="old")
@@ -169,3 +170,48 @@ async def test_an_address_that_holds_the_credential_is_not_followed() -> None:
     flow = flow_with(moved(f"/by-id/{market.TOKEN}"), FOUND)
 
     assert "redirect_not_followed" == gist(await flow.ask(READ))[1]
+
+
+def listed(paging: Pagination, *answers: RawOutcome) -> Flow:
+    flow = Flow()
+    flow.policies.policy = policy_with(listing(paging, redirect=FOLLOWS))
+    flow.executor.answers += answers
+    return flow
+
+
+LINKED = Pagination(kind=PagingKind.LINK_HEADER, token="next", stability=Stability.SNAPSHOT)
+NEXT = ("link", '<?page=2>; rel="next"')
+
+
+async def test_a_list_is_read_on_where_it_was_sent_to() -> None:
+    flow = listed(LINKED, moved("/by-id/7/things"), page(things(1), NEXT), page(things(2)))
+    envelope: Any = await flow.ask(collecting())
+
+    assert ("success", "ok", "never", "none") == gist(envelope)
+    assert ["/things", "/by-id/7/things", "/by-id/7/things?page=2"] == sent(flow)
+    assert [{"id": 1}, {"id": 2}] == envelope["http"]["body_json"]
+    assert ["DEFAULT_SCOPE_APPLIED"] == [one["code"] for one in envelope["warnings"]]
+    marks = [
+        (event.fields.get("page"), event.fields.get("hop"))
+        for event in flow.audit.trail(flow.last)
+        if event.name in {EventName.DISPATCH_STARTED, EventName.REMOTE_ANSWERED}
+    ]
+    assert [(1, None), (1, None), (1, 1), (1, 1), (3, None), (3, None)] == marks
+
+
+async def test_each_page_may_be_sent_on_and_no_more_requests_go_out_than_were_allowed() -> None:
+    paging = by_token(Stability.SNAPSHOT)
+    pages = [moved("/other"), page(things(1), next="a"), moved("/other?page=a"), page(things(2), next="b")]
+    flow = listed(paging, *pages, *[moved("/other?page=b")] * 9)
+    envelope: Any = await flow.ask(collecting(pages=5))
+
+    assert 5 == len(flow.executor.permits)
+    assert ("partial", "incomplete") == gist(envelope)[:2]
+    assert [{"id": 1}, {"id": 2}] == envelope["http"]["body_json"]
+
+
+async def test_a_list_of_one_request_is_not_sent_on() -> None:
+    flow = listed(LINKED, moved("/by-id/7/things"), page(things(1)))
+
+    assert ("confirmed_failure", "redirect_not_followed") == gist(await flow.ask(collecting(pages=1)))[:2]
+    assert ["/things"] == sent(flow)

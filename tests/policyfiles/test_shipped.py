@@ -11,6 +11,7 @@ from broker.contract.reasons import ApprovalRule, WarningCode
 from broker.core.frozen import FrozenRequest
 from broker.core.identity import ProcessFacts, named_by
 from broker.core.key_argument import with_key
+from broker.core.outcome import Phase, RawOutcome
 from broker.core.policy import keys
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Decision, Deny, Operation
@@ -18,6 +19,7 @@ from broker.core.policy.parse_answers import JUDGEMENTS
 from broker.core.policy.parse_rules import _LIMIT_RANGES
 from broker.core.policy.parse_ssh import MEANINGS
 from broker.core.predicate import answer_view, compile_selection, holds, selected
+from broker.core.redirects import may_follow, next_hop
 from broker.core.resolve import HttpAsk, resolve
 from broker.core.ssh.model import MarkerMode
 from broker.policyfiles import PolicyError, PolicyFile
@@ -326,3 +328,18 @@ def test_a_change_that_amazon_knows_by_a_token_goes_out_under_the_brokers(
     assert param not in f"{frozen.url} {frozen.body!r}"
     sent = with_key(frozen, "dw-1")
     assert f"{param}=dw-1" in sent.query or f'"{param}":"dw-1"' in sent.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("operation", "more"),
+    [("repos.get", {}), ("issues.list", {}), ("issues.get", {"issue_number": 7}), ("releases.list", {})],
+)
+def test_a_repository_that_was_renamed_is_read_by_its_number(operation: str, more: dict[str, Any]) -> None:
+    frozen, decision = decided(operation=operation, args={"owner": "acme", "repo": "old", **more})
+    told = (("location", frozen.url.replace("/repos/acme/old", "/repositories/123")),)
+    raw = RawOutcome(phase=Phase.RESPONSE_COMPLETE, status=301, headers=told, body_complete=True)
+    hop = next_hop(frozen, raw)
+
+    assert hop is not None
+    assert hop.path.startswith("/repositories/123")
+    assert may_follow(GITHUB, caller_named(), decision, hop)
