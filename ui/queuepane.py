@@ -102,7 +102,8 @@ def _entries(
     room = height - len(out)
     shown = room // 2 if (len(line) - first) * 2 <= room else (room - 1) // 2
     for entry in line.entries[first : first + shown]:
-        out += _entry(entry, focused=entry.id == focus, now_ms=now_ms, paper=paper, width=width)
+        alike = line.alike(entry.id)
+        out += _entry(entry, alike, focused=entry.id == focus, now_ms=now_ms, paper=paper, width=width)
     left = len(line) - first - shown
     if left > 0:
         out.append(row(Span(f" v {left} more{', M muted' if muted else ''}", Role.LABEL)))
@@ -116,7 +117,9 @@ def entry_at(line: WaitingLine, focus: str | None, at_row: int, height: int) -> 
     return line.entries[index] if 0 <= index < len(line) else None
 
 
-def _entry(entry: Waiting, *, focused: bool, now_ms: int, paper: Paper, width: int) -> list[Row]:
+def _entry(
+    entry: Waiting, alike: tuple[int, int] | None, *, focused: bool, now_ms: int, paper: Paper, width: int
+) -> list[Row]:
     role = Role.PLAIN if entry.pending else Role.FAINT
     effect = paper.foreign(entry.effect)[:6]
     mark = Span(FOCUS_MARK, Role.KEY) if focused else Span(" ")
@@ -126,6 +129,7 @@ def _entry(entry: Waiting, *, focused: bool, now_ms: int, paper: Paper, width: i
         left.append(Span(f"{'':<{7 - len(effect)}}{cut_end(paper.foreign(entry.agent), 15, paper.dots)}", role))
         name, indent = entry.operation.replace(".", " ", 1), "  "
     times = f" x{entry.joined}" if entry.joined > 1 else ""
+    times += f" {alike[0]}/{alike[1]}" if alike is not None else ""
     operation = cut_end(paper.foreign(name), width - 1 - len(indent) - cells(times), paper.dots) + times
     return [
         spread(left, (time_left(entry, now_ms), Span(" ")), width),

@@ -60,6 +60,7 @@ class Waiting:
     agent: str
     joined: int
     ended_by: str | None
+    group: str = ""  # cards of one session, rule and operation share it
 
     @property
     def pending(self) -> bool:
@@ -263,6 +264,7 @@ def waiting(value: JsonValue) -> tuple[Waiting, ...]:
             agent=item.text("agent"),
             joined=item.number("joined"),
             ended_by=item.text_or_none("ended_by"),
+            group=item.text("group"),
         )
         for item in Fields(value).parts("approvals")
     )

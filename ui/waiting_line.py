@@ -13,12 +13,13 @@ from ui.served import Waiting
 class WaitingLine:
     """Entries and where they stand."""
 
-    __slots__ = ("_filtered", "_places", "entries", "pending")
+    __slots__ = ("_alike", "_filtered", "_places", "entries", "pending")
 
     def __init__(self, entries: Iterable[Waiting] = ()) -> None:
         self.entries = tuple(entries)
         self.pending = tuple(entry for entry in self.entries if entry.pending)
         self._places = {entry.id: at for at, entry in enumerate(self.entries)}
+        self._alike = _alike(self.pending)
         self._filtered: tuple[str, WaitingLine] = ("", self)
 
     def __len__(self) -> int:
@@ -29,6 +30,10 @@ class WaitingLine:
 
     def place(self, approval_id: str | None) -> int | None:
         return None if approval_id is None else self._places.get(approval_id)
+
+    def alike(self, approval_id: str) -> tuple[int, int] | None:
+        """Which of how many of its kind it is, in order of arrival; None where it is the only one."""
+        return self._alike.get(approval_id)
 
     def entry(self, approval_id: str | None) -> Waiting | None:
         at = self.place(approval_id)
@@ -87,6 +92,15 @@ class WaitingLine:
 
 def _gone(entry: Waiting) -> Waiting:
     return replace(entry, state="void", ended_by=None) if entry.pending else entry
+
+
+def _alike(pending: tuple[Waiting, ...]) -> dict[str, tuple[int, int]]:
+    groups: dict[str, list[str]] = {}
+    for entry in pending:
+        if entry.group:
+            groups.setdefault(entry.group, []).append(entry.id)
+    several = [ids for ids in groups.values() if len(ids) > 1]
+    return {one: (at, len(ids)) for ids in several for at, one in enumerate(ids, start=1)}
 
 
 def _searched(entry: Waiting) -> str:

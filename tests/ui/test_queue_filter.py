@@ -1,7 +1,9 @@
 """The filter of the queue and its two panes: what moves, what is hidden and said to be. Nothing is answered by it."""
 
-from tests.ui.cards import calm_read, codex_read, delete_accounts, delete_release, queue_of_twelve
-from tests.ui.scenes import Scene, entry
+from dataclasses import replace
+
+from tests.ui.cards import calm_read, codex_read, delete_accounts, delete_release, expiring, queue_of_twelve
+from tests.ui.scenes import Scene, entry, settled
 from ui.messages import Answered, Decide, Mute, QueueNews, SessionsNews
 from ui.served import SessionRow
 
@@ -138,3 +140,32 @@ def test_u_hears_a_muted_session_again() -> None:
     scene.feed.tell(SessionsNews(sessions=(muted,), grants=()))
 
     assert [Mute(session_id="se_1", muted=False)] == scene.press("u").feed.done(Mute)
+
+
+def alike(*numbers: int) -> Scene:
+    """As many cards of one kind, and another one in between."""
+    cards = [(expiring(delete_accounts(), 90, f"ap_00000000001{number}"), 1) for number in numbers]
+    scene = Scene().connect(cards[0], (calm_read(), 1), *cards[1:])
+    groups = {"ap_000000000001": "another"}
+    waiting = tuple(replace(one, group=groups.get(one.id, "a kind")) for one in scene.window.world.waiting)
+    scene.feed.tell(QueueNews(waiting=waiting))
+    return scene.drawn()
+
+
+def test_cards_of_one_kind_are_counted_and_each_is_answered_by_itself() -> None:
+    scene = alike(1, 2, 3)
+    assert ["accounts.dele… 1/3", "issues.list", "accounts.dele… 2/3", "accounts.dele… 3/3"] == names(scene)
+    assert "1 of 4, 1 of 3 alike" in scene.rows()[2]
+
+    scene.press("d", "2", "enter")
+    assert ["ap_000000000011"] == [task.approval_id for task in scene.feed.done(Decide)]
+    scene.feed.tell(Answered(approval_id="ap_000000000011", state="denied"))
+    assert ["issues.list", "accounts.dele… 1/2", "accounts.dele… 2/2"] == names(scene.drawn())
+
+
+def test_the_last_of_a_kind_is_not_counted() -> None:
+    scene = alike(1, 2)
+    ended = [settled(one, "denied") if one.id.endswith("12") else one for one in scene.window.world.waiting]
+    scene.feed.tell(QueueNews(waiting=tuple(ended)))
+
+    assert "accounts.delete" == names(scene.drawn())[0]

@@ -154,7 +154,9 @@ class Approvals:
         ]
         line = self.filter.shown(world.waiting)
         at = line.place(entry.id)
-        place = f"{'?' if at is None else at + 1} of {len(line)}"
+        alike = world.waiting.alike(entry.id)
+        kind = "" if alike is None else f", {alike[0]} of {alike[1]} alike"
+        place = f"{'?' if at is None else at + 1} of {len(line)}{kind}"
         named = f"[{place}]" if self.on_card else place
         name = self.filter.title(paper, queue)
         over = title(paper, named, time_words(entry, now_ms), queue=queue, left_of_queue=name)
