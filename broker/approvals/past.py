@@ -6,7 +6,7 @@ Kept in memory alone, bounded, and forgotten at a lock: bodies of requests are n
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from broker.approvals.prompts import Prompts
+from broker.approvals.prompts import Prompts, owner_of
 from broker.contract.wire import JsonObject
 from broker.core.identity import UNIDENTIFIED
 from broker.core.previous import Approved, approved, held_against
@@ -58,4 +58,4 @@ def _kind(question: Question) -> Hashable:
     """Programs that no policy names are told apart by what they execute."""
     caller = question.caller
     exe = caller.program.exe if caller.agent == UNIDENTIFIED else None
-    return (caller.program.uid, caller.agent, exe, question.frozen.operation)
+    return (owner_of(caller), caller.agent, exe, question.frozen.operation)

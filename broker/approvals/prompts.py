@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from broker.approvals.want import Want
+from broker.core.identity import Caller, Span
 from broker.core.ledger import change_key
 from broker.ports import Question
 
@@ -101,16 +102,21 @@ class Prompts:
 
 
 def _budgets(question: Asked) -> list[tuple[tuple[str, Hashable], int]]:
-    uid, per_minute = question.caller.program.uid, question.policy.limits.prompts_per_minute
+    owner, per_minute = owner_of(question.caller), question.policy.limits.prompts_per_minute
     return [
         (("session", question.session.id), per_minute),
-        (("agent", (uid, question.caller.agent)), per_minute * 2),
-        (("user", uid), per_minute * 4),
+        (("agent", (owner, question.caller.agent)), per_minute * 2),
+        (("user", owner), per_minute * 4),
     ]
 
 
+def owner_of(caller: Caller) -> Hashable:
+    """The user, or the container whose listener it came by: what is in there uses up nothing of the user's."""
+    return caller.budget if caller.span is Span.CONTAINER else caller.program.uid
+
+
 def _under_rule(question: Question) -> Hashable:
-    return (question.caller.program.uid, question.caller.agent, question.ask.rule.id)
+    return (owner_of(question.caller), question.caller.agent, question.ask.rule.id)
 
 
 def _change(question: Asked) -> Hashable:
@@ -119,9 +125,9 @@ def _change(question: Asked) -> Hashable:
     Where the operation does not say what tells its changes apart, and for reads, its targets do.
     """
     if isinstance(question, Want):
-        return (question.caller.program.uid, question.caller.agent, ("credential", question.credential))
+        return (owner_of(question.caller), question.caller.agent, ("credential", question.credential))
     frozen, declared = question.frozen, question.frozen.declared
     what: Hashable = change_key(frozen)
     if what is None or (declared is not None and declared.change_key is None):
         what = (frozen.operation, frozen.targets or (frozen.identifies,) if declared else (frozen.subject,))
-    return (question.caller.program.uid, question.caller.agent, what)
+    return (owner_of(question.caller), question.caller.agent, what)

@@ -96,6 +96,8 @@ def _follow(control: ControlClient, state: str | None, *, as_json: bool) -> int:
         found = control.approvals(state=state)
         for item in found:
             _line(item, as_json=as_json)
+        for want in credential_wants.waiting(control):
+            _want_line(want, as_json=as_json)
         last: dict[str, JsonValue] = {str(item.get("id")): item.get("state") for item in found}
         for event in stream:
             if event is not None and event.name in {"approval", "reset"}:
@@ -108,9 +110,13 @@ def _follow(control: ControlClient, state: str | None, *, as_json: bool) -> int:
 def _want_changed(control: ControlClient, want_id: JsonValue, *, as_json: bool) -> None:
     for want in People(control).wants():
         if want.get("id") == want_id:
-            what = f"{text(want, 'id')} {text(want, 'state'):<8} CREDENTIAL {text(want, 'credential')}"
-            line = f"{what} for {text(want, 'service')} ({text(want, 'agent')})"
-            print(visible_json(dump(want).decode()) if as_json else line, flush=True)
+            _want_line(want, as_json=as_json)
+
+
+def _want_line(want: JsonObject, *, as_json: bool) -> None:
+    what = f"{text(want, 'id')} {text(want, 'state'):<8} CREDENTIAL {text(want, 'credential')}"
+    line = f"{what} for {text(want, 'service')} ({text(want, 'agent')})"
+    print(visible_json(dump(want).decode()) if as_json else line, flush=True)
 
 
 def _changes(control: ControlClient, last: dict[str, JsonValue], *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.approvals import prompts as prompts_module
 from broker.approvals.prompts import Over, Prompts
-from broker.core.identity import UNIDENTIFIED
+from broker.core.identity import UNIDENTIFIED, Span
 from broker.core.policy.model import Limits
 from broker.ports import Question
 from tests.fakes import market
@@ -115,3 +115,19 @@ def test_denials_are_remembered_within_bounds(prompts: Prompts, monkeypatch: pyt
     prompts.deny(question(market.JOB))
 
     assert [False, True] == [prompts.denied_recently(question(ask)) is not None for ask in (market.CREATE, market.JOB)]
+
+
+def test_a_container_uses_up_nothing_of_the_users_and_is_one_whatever_runs_in_it(prompts: Prompts) -> None:
+    def inside(session: str, *, name: str = "build", pid: int = 4711) -> Question:
+        made = asked(session, pid=pid, exe=pid, agent="claude-code")
+        return replace(made, caller=replace(made.caller, span=Span.CONTAINER, agent=name))
+
+    told = [prompts.count(inside(f"se_{number}", pid=5000 + number)) for number in range(5)]
+
+    assert [None] * 4 == told[:4]
+    assert told[4] is not None
+    assert prompts.count(inside("se_other", name="test")) is None, "another container"
+    assert prompts.count(asked("se_mine")) is None, "the user's own programs"
+    prompts.deny(inside("se_1"))
+    assert prompts.denied_recently(inside("se_9", pid=6000)) is not None
+    assert prompts.denied_recently(inside("se_9", name="test")) is None

@@ -100,8 +100,11 @@ def test_an_empty_list_says_so(cli: CommandLine) -> None:
 
 def test_following_prints_one_line_for_each_change(cli: CommandLine) -> None:
     states = iter(["pending", "pending", "approved", "approved"])
+    want: dict[str, JsonValue] = {"id": "cr_1", "service": "github", "credential": "github", "agent": "codex"}
+    wants = iter([{**want, "state": "pending"}, {**want, "state": "declined"}])
     with cli.control_daemon() as daemon:
         daemon.replies["GET /v1/approvals"] = lambda _: (200, {"approvals": [listed(state=next(states))]})
+        daemon.replies["GET /v1/credential-requests"] = lambda _: (200, {"credential_requests": [next(wants)]})
         daemon.replies["GET /v1/events"] = (200, b"")
         with EventServer(Path(cli.places.control_socket), daemon):
             code, out, _ = cli.run("approvals", "list", "--follow")
@@ -109,12 +112,17 @@ def test_following_prints_one_line_for_each_change(cli: CommandLine) -> None:
     assert 31 == code  # the fake ends its stream; a lost daemon is not silence
     assert [
         f"{ID} pending  READ   github.issues.list acme/site\\u{{1b}} (codex)",
+        "cr_1 pending  CREDENTIAL github for github (codex)",
         f"{ID} approved READ   github.issues.list acme/site\\u{{1b}} (codex)",
+        "cr_1 declined CREDENTIAL github for github (codex)",
     ] == out.splitlines()
 
 
+WANTED = b'event: credential_request\ndata: {"id":"cr_1","state":"declined"}\n\n'
+
+
 class EventServer:
-    """Stands in front of a fake daemon: the first connection gets three events and is closed, others pass on."""
+    """Stands in front of a fake daemon: the first connection gets four events and is closed, others pass on."""
 
     def __init__(self, path: Path, behind: UnixDaemon) -> None:
         self._path = path
@@ -147,7 +155,9 @@ class EventServer:
             first = link.recv(65536)
             if b"/v1/events" in first:
                 head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-                link.sendall(head + b": hi\n\n" + b"event: approval\ndata: {}\n\n" * 2 + b"event: status\ndata: {}\n\n")
+                link.sendall(
+                    head + b": hi\n\n" + b"event: approval\ndata: {}\n\n" * 2 + b"event: status\ndata: {}\n\n" + WANTED
+                )
                 return
             with socket.socket(socket.AF_UNIX) as behind:
                 behind.connect(str(self._moved))
