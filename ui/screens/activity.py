@@ -254,7 +254,7 @@ def _short_detail(item: ActivityRow, trail: tuple[EventRow, ...], known: Known, 
     told_last = [event for event in trail if event.name in REMOTE]
     happened = trail_line(told_last[-1], paper) if told_last else said.more
     if item.category == "outcome_unknown":
-        happened = f"{happened.partition(' (')[0]}. It may have happened."
+        happened = f"{happened.partition(' (')[0]}. It may have happened." if told_last else "It may have happened."
     second = f"   {happened}" if happened else "   nothing was sent"
     parts = [f"retry {paper.foreign(item.retry, limit=24)}"] if item.retry not in {None, "never"} else []
     parts += ["you approved"] if item.decision == "approve" else []

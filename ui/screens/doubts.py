@@ -220,11 +220,11 @@ def _detail(item: DoubtRow, trail: tuple[EventRow, ...], paper: Paper) -> list[R
         ),
         f"   Blocks: {blocks}, by anyone, until this is settled.",
         f"   Read-back: {read}",
-        '   A read-back that finds nothing proves "not done" only if it is complete.',
     ]
     rows = [row(rule(paper.width, LINE, left=cut_middle(name, paper.width - 8, paper.dots))), first]
     for line in lines:
         rows += [dressed(folded if at == 0 else f"   {folded}") for at, folded in enumerate(wrap(line, room + 1))]
+    rows.append(row('   A read-back that finds nothing proves "not done" only if it is complete.'))
     return [*rows[:DETAIL_ROWS], *[()] * (DETAIL_ROWS - len(rows))]
 
 
