@@ -226,6 +226,31 @@ def test_another_passphrase_keeps_the_share_and_may_not_be_cheaper_to_guess(hous
     assert house.key.key_id == changed["fields"]["key"]
 
 
+def test_a_quarantined_one_is_taken_over_with_both_shares_and_not_with_one(
+    house: KeyringHouse, session: SessionKeyring
+) -> None:
+    house.human.unlock()
+    house.stop()
+    older = house.places.data / "older.db"
+    shutil.copy(house.places.vault, older)
+    house.start().human.unlock()
+    house.human.open_session()
+    house.human.add_bearer("shop", "canary-token-of-a-share", "https://shop.example")
+    house.stop()
+    older.rename(house.places.vault)
+    house.start()
+    with pytest.raises(Refused, match="quarantined"):
+        house.human.unlock()
+    session.lock()
+    with pytest.raises(Refused, match="it is locked"):
+        house.human.readopt()
+    assert "quarantined" == state(house)
+    session.end()
+    session.start()
+    assert "generation_went_back" == house.human.readopt()["reason"]
+    assert "ready" == state(house)
+
+
 def test_the_interface_opens_it_and_says_in_whole_words_why_not(tmp_path: Path, session: SessionKeyring) -> None:
     with KeyringHouse(tmp_path / "ui", session, kdf=STANDARD) as house:
         house.init(methods=[BOTH]).start()
