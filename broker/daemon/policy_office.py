@@ -20,6 +20,7 @@ from broker.core.policy.listing import rule_rows
 from broker.core.resolve import Invalid
 from broker.daemon.credentials import Credentials
 from broker.daemon.premises import Premises
+from broker.daemon.refused_edits import RefusedEdits
 from broker.daemon.rulebook import Look, PolicyState, edited
 from broker.policyfiles.files import PolicyError, PolicyFile, policy_digest
 from broker.server.by_name import caller_called
@@ -28,8 +29,7 @@ from broker.server.ssh_shapes import asked
 from broker.vault import TrustedPolicy, Vault, verify
 
 LOOK_S = 1.0
-EDITS_PER_HOUR = 20  # that are refused and go on record; who edits in a loop fills no disk
-HOUR_S = 3600.0
+FIRST_MAX_CHARACTERS = 400  # of a fault, on record
 
 
 class PolicyOffice(Credentials):
@@ -38,9 +38,7 @@ class PolicyOffice(Credentials):
     def __init__(self, premises: Premises) -> None:
         super().__init__(premises)
         self._policy_state = PolicyState.UNKNOWN
-        self._edit_refused = ""  # the bad state of the files that is on record
-        self._edits_recorded: list[float] = []
-        self._edits_passed_over = 0
+        self._refused_edits = RefusedEdits(premises.clock.monotonic_s)
 
     async def policy(self) -> JsonObject:
         at = self._at
@@ -169,34 +167,23 @@ class PolicyOffice(Credentials):
         at.changed()
 
     async def _record_refused(self, look: Look) -> None:
-        """Once for each distinct state that is refused, and no more often than anybody would read."""
-        if look.error is None:
-            self._edit_refused = ""
+        error = look.error
+        passed_over = self._refused_edits.due(None if error is None else str(error))
+        if error is None or passed_over is None:
             return
-        told = hashlib.sha256(str(look.error).encode("utf-8", "backslashreplace")).hexdigest()
-        now_s = self._at.clock.monotonic_s()
-        self._edits_recorded = [at_s for at_s in self._edits_recorded if at_s > now_s - HOUR_S]
-        if told == self._edit_refused:
-            return
-        self._edit_refused = told
-        if len(self._edits_recorded) >= EDITS_PER_HOUR:
-            self._edits_passed_over += 1
-            return
-        faults = look.error.faults
-        first = str(faults[0]) if faults else str(look.error)
+        first = str(error.faults[0]) if error.faults else str(error)
         try:
             await self._at.record(
                 EventName.POLICY_EDIT_REFUSED,
-                faults=max(len(faults), 1),
-                first=first[:400],
+                faults=max(len(error.faults), 1),
+                first=first[:FIRST_MAX_CHARACTERS],
                 digest=policy_digest(look.files) if look.is_readable else None,
-                passed_over=self._edits_passed_over,
+                passed_over=passed_over,
             )
         except ControlError:
-            self._edit_refused = ""  # to be recorded when the log takes it
+            self._refused_edits.not_recorded()
             return
-        self._edits_recorded.append(now_s)
-        self._edits_passed_over = 0
+        self._refused_edits.recorded()
 
     def _state_of(self, look: Look) -> PolicyState:
         if self._at.custody.state is not VaultState.READY:

@@ -74,6 +74,8 @@ class Rulebook:
         self._uid = os.geteuid() if uid is None else uid
         self._root_uid = root_uid
         self._in_force = NOTHING
+        self._is_timed = False
+        self._now: tuple[Policy, Moment, Policy] | None = None  # what is in force, a minute, and what decides in it
         self._trusted: TrustedPolicy | None = None
         self._system: tuple[PolicyFile, ...] | None = None  # the last good ones
         self._seen: tuple[tuple[object, ...], Look] | None = None
@@ -85,7 +87,12 @@ class Rulebook:
 
     def current(self) -> Policy:
         """What decides at this moment."""
-        return self._in_force.at(self._moment())
+        if not self._is_timed:
+            return self._in_force
+        policy, moment = self._in_force, self._moment()
+        if self._now is None or self._now[0] is not policy or self._now[1] != moment:
+            self._now = (policy, moment, policy.at(moment))
+        return self._now[2]
 
     @property
     def in_force(self) -> Policy:
@@ -145,6 +152,7 @@ class Rulebook:
     def _put(self, system: tuple[PolicyFile, ...]) -> None:
         files = (*system, *self.signed)
         self._in_force = verified(files) if files else NOTHING
+        self._is_timed = any(rule.hours for rule in self._in_force.rules)
         self._system = system
 
     def forget(self) -> None:

@@ -222,3 +222,22 @@ def test_files_without_a_policy_have_no_blocks(machine: Machine) -> None:
 
     assert all(isinstance(change, dict) and change["lines"] for change in pending.changes)
     assert PolicyFile(name="a", raw=b"") == PolicyFile(name="a", raw=b"", modified_at_ms=5, uid=3)
+
+
+def test_what_decides_is_the_policy_at_the_minute_of_the_clock(machine: Machine) -> None:
+    minutes = [0]
+    book = Rulebook(machine, moment=lambda: Moment(weekday=0, minute=minutes[0]), uid=USER, root_uid=ME)
+    machine.write("a.toml", SHOP + OPEN + 'hours = ["09:00-17:00"]\n' + SHUT)
+    book.use(trusted(book))
+
+    def speaking() -> list[str]:
+        return sorted(rule.id for rule in book.current().rules)
+
+    assert ["shut"] == speaking()
+    minutes[0] = 9 * 60
+    assert ["open", "shut"] == speaking()
+    assert book.current() is book.current()
+    minutes[0] = 17 * 60
+    assert (["shut"], ["open", "shut"]) == (speaking(), ids(book))
+    book.forget()
+    assert [] == speaking()

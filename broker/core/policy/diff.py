@@ -15,7 +15,7 @@ from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS, decide
 from broker.core.policy.hours import Moment, turns
 from broker.core.policy.match import Facts
-from broker.core.policy.model import Allow, Ask, Limits, Operation, Policy, Rule, Service
+from broker.core.policy.model import Allow, Ask, Operation, Policy, Rule, Service
 from broker.core.policy.overview import relevant
 from broker.core.policy.place import Place
 from broker.core.policy.requirements import wanted
@@ -96,7 +96,7 @@ def compared(old: Policy | None, new: Policy) -> Compared:
         *_reach(before, new),
         *_readings(before, new),
         *_agents(before, new),
-        *_limits(before.limits, new.limits if old is not None else before.limits),
+        *(() if old is None else _limits(old, new)),
     ]
     ordered = sorted(changes, key=lambda change: (_ORDER.index(change.direction), change.subject))
     return Compared(changes=tuple(ordered), unchanged=unchanged)
@@ -358,10 +358,17 @@ def _agents(old: Policy, new: Policy) -> Iterator[Change]:
             )
 
 
-def _limits(old: Limits, new: Limits) -> Iterator[Change]:
-    for name in old.__dataclass_fields__:
-        was, becomes = getattr(old, name), getattr(new, name)
+def _limits(old: Policy, new: Policy) -> Iterator[Change]:
+    for name in old.limits.__dataclass_fields__:
+        was, becomes = getattr(old.limits, name), getattr(new.limits, name)
         if was != becomes:
             looser = (becomes < was) if name == "denial_memory_s" else (becomes > was)
-            direction = LOOSENS if looser else TIGHTENS
-            yield Change(direction=direction, subject=f"limit {name}", was=str(was), becomes=str(becomes))
+            yield Change(
+                direction=LOOSENS if looser else TIGHTENS,
+                subject=f"limit {name}",
+                was=str(was),
+                becomes=str(becomes),
+                place=new.limit_places.get(name) or old.limit_places.get(name),
+                was_place=old.limit_places.get(name),
+                is_gone=name not in new.limit_places,
+            )

@@ -262,6 +262,7 @@ class Policy:
     services: Mapping[str, Service] = field(default_factory=lambda: MappingProxyType({}))
     agents: Mapping[str, AgentProgram] = field(default_factory=lambda: MappingProxyType({}))
     limits: Limits = field(default_factory=Limits)
+    limit_places: Mapping[str, Place] = field(default_factory=lambda: MappingProxyType({}), compare=False)
     resting: tuple[Rule, ...] = ()  # rules outside of their hours, which say nothing
 
     def at(self, moment: Moment) -> "Policy":

@@ -12,6 +12,7 @@ from broker.core.policy.keys import FILE
 from broker.core.policy.model import AgentProgram, Policy, Rule, Service
 from broker.core.policy.parse_rules import agents_in, check_names, limits_in, limits_of, rules_in
 from broker.core.policy.parse_services import services_in
+from broker.core.policy.place import Place
 from broker.core.policy.table import Document, Faults, Table
 
 
@@ -24,13 +25,13 @@ class _Gathered:
     services: dict[str, Service] = field(default_factory=dict)
     agents: dict[str, AgentProgram] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
-    places: dict[tuple[str, str], str] = field(default_factory=dict)
+    places: dict[tuple[str, str], Place] = field(default_factory=dict)
 
     def taken(self, kind: str, name: str, table: Table, key: str | None = None) -> bool:
         line = table.document.line_of(table.path if key is None else (*table.path, key))
         first = self.places.get((kind, name))
         if first is None:
-            self.places[kind, name] = f"{table.document.name}:{line}"
+            self.places[kind, name] = Place(file=table.document.name, line=line)
             return False
         table.fault(key, f'the {kind} "{name}" stands in {first} already', "each name once over all files")
         return True
@@ -54,6 +55,7 @@ def parse_policy(
         services=MappingProxyType(gathered.services),
         agents=MappingProxyType(gathered.agents),
         limits=limits_of(gathered.limits),
+        limit_places=MappingProxyType({name: at for (kind, name), at in gathered.places.items() if kind == "limit"}),
     )
 
 

@@ -180,6 +180,10 @@ def test_limits_are_compared() -> None:
         ("loosens", "limit max_uses", "10", "11"),
         ("tightens", "limit body_bytes", "2048", "1024"),
     ] == told(old, new)
+    places = [(str(change.place), str(change.was_place)) for change in diff_decisions(old, new)]
+    assert [("p1.toml:7", "p1.toml:7"), ("p1.toml:6", "p1.toml:6"), ("p1.toml:8", "p1.toml:8")] == places
+    (gone,) = diff_decisions(policy("[limits]\nmax_uses = 10\n"), policy())
+    assert ("p1.toml:6", True) == (str(gone.place), gone.is_gone)
 
 
 def test_a_service_that_is_gone_is_denied() -> None:
