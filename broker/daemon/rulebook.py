@@ -89,10 +89,10 @@ class Rulebook:
         """What decides at this moment."""
         if not self._is_timed:
             return self._in_force
-        policy, moment = self._in_force, self._moment()
-        if self._now is None or self._now[0] is not policy or self._now[1] != moment:
-            self._now = (policy, moment, policy.at(moment))
-        return self._now[2]
+        policy, moment, now = self._in_force, self._moment(), self._now
+        if now is None or now[0] is not policy or now[1] != moment:
+            now = self._now = (policy, moment, policy.at(moment))
+        return now[2]
 
     @property
     def in_force(self) -> Policy:
@@ -151,8 +151,10 @@ class Rulebook:
 
     def _put(self, system: tuple[PolicyFile, ...]) -> None:
         files = (*system, *self.signed)
-        self._in_force = verified(files) if files else NOTHING
-        self._is_timed = any(rule.hours for rule in self._in_force.rules)
+        policy = verified(files) if files else NOTHING
+        self._is_timed = True  # while one takes the other's place: no request is decided without a look at the hour
+        self._in_force = policy
+        self._is_timed = any(rule.hours for rule in policy.rules)
         self._system = system
 
     def forget(self) -> None:
