@@ -12,8 +12,9 @@ from broker.client.card_words import clock_time, countdown
 from ui.answering import Key
 from ui.arming import CONFIRM_S, LoneKey
 from ui.brought_up import bring_up
-from ui.frame import SCREENS, Hint, Lamp, asking, footer, header, screens
+from ui.frame import SCREENS, Hint, Lamp, asking, footer, screens
 from ui.freshness import alive, is_live, read_anew
+from ui.headline import headline
 from ui.help import box, footer_words, laid_over
 from ui.messages import (
     Answered,
@@ -34,7 +35,6 @@ from ui.messages import (
     StatusNews,
 )
 from ui.paper import Paper, Role, Row, Span, fit, row
-from ui.policy_rows import policy_word
 from ui.screens.activity import Activity
 from ui.screens.approvals import Approvals
 from ui.screens.audit import AuditScreen
@@ -43,7 +43,6 @@ from ui.screens.policy import PolicyScreen
 from ui.screens.sessions import Sessions
 from ui.screens.sheet import AskFirst, Effect, Goto, Moment, Say, Screen, Sweep
 from ui.screens.vault import VaultScreen
-from ui.verdict_words import audit_word
 from ui.world import World, fold
 
 BELL_EVERY_S = 10.0
@@ -185,7 +184,7 @@ class Window:
         if lost and self.current != APPROVALS:
             body = tuple(tuple(Span(span.text, Role.FAINT) for span in line) for line in body)
         rows = [
-            self._header(now),
+            headline(self.world, self.surroundings.lamps(self.paper), self.paper, now.wall_ms),
             screens(self.paper, current=self.current, marked=[] if lost else marked),
             sheet.title if not lost or self.current == APPROVALS else self._old(sheet.title),
             *body,
@@ -201,47 +200,8 @@ class Window:
         return Picture(rows=tuple(rows[: self.paper.height]), cursor=sheet.cursor, serial=self._serial)
 
     def _old(self, line: Row) -> Row:
-        words = f"old: as at {clock_time(self.world.fresh_ms)}"
+        words = f"old: as at {clock_time(self.world.fresh_ms)}" if self.world.fresh_ms else "nothing is known yet"
         return (*fit(line, self.paper.width - len(words) - 3), Span(f" {words} ", Role.LOOK), Span("─"))
-
-    def _header(self, now: Moment) -> Row:
-        clock = clock_time(now.wall_ms)
-        world = self.world
-        if world.lost is not None:
-            waited = countdown(now.wall_ms - world.lost.since_ms)
-            lamps = [Lamp(name="daemon", word=f"LOST {waited}  what you see is old")]
-            counts = [Span("DAEMON LOST", Role.LOOK)]
-        elif not world.started:
-            lamps, counts = [Lamp(name="daemon", word="CONNECTING")], [Span("connecting")]
-        else:
-            lamps, counts = [*self._lamps(), *self.surroundings.lamps(self.paper)], self._counts()
-        return header(self.paper, counts=counts, lamps=lamps, clock=clock[:5], clock_long=clock)
-
-    def _lamps(self) -> list[Lamp]:
-        status = self.world.status
-        vault = (
-            None
-            if status.vault_state == "ready"
-            else self.paper.foreign(status.vault_state or "unknown", limit=24).upper()
-        )
-        return [
-            Lamp(name="vault", word=vault),
-            Lamp(name="approver", off=not self.world.approver),
-            Lamp(name="policy", word=policy_word(status)),
-            Lamp(name="audit", word=audit_word(self.paper, status)),
-            Lamp(name="daemon"),
-        ]
-
-    def _counts(self) -> list[Span]:
-        pending = len(self.world.pending)
-        out = [Span(f"{pending} waiting", Role.LABEL) if pending else Span("nothing waits")]
-        if self.world.status.in_doubt:
-            out.append(Span(f"{self.world.status.in_doubt} in doubt", Role.UNKNOWN))
-        muted = self.world.muted
-        if muted:
-            name = self.paper.foreign(muted[0].agent, limit=24) if len(muted) == 1 else str(len(muted))
-            out.append(Span(f"{name} muted", Role.LOOK))
-        return [Span("FROZEN", Role.DANGER), *out] if self.world.status.frozen else out
 
     def _last_row(self, hints: Sequence[Hint], now: Moment) -> Row:
         if self._help:
