@@ -6,10 +6,11 @@ import pytest
 
 from broker.client.card import parse_card
 from broker.client.card_words import naming
+from tests.fakes.cards import NOW_MS
 from tests.ui.activity_rows import ROWS, at
 from tests.ui.cards import calm_read, changed_write, delete_accounts, proven_delete, repeat_in_doubt, unnamed_agent
 from tests.ui.scenes import READY, Scene
-from ui.messages import ActivityNews, ApproverNews, Decide, ReadBack
+from ui.messages import ActivityNews, ApproverNews, Decide, Lost, ReadBack
 from ui.paper import Role
 
 
@@ -99,3 +100,23 @@ def test_a_vault_that_was_locked_says_why() -> None:
     for reason, words in (("suspend", "the machine went to sleep"), (None, "not unlocked since the daemon started")):
         locked = replace(READY, vault_state="locked", vault_locked_for=reason)
         assert words in text(Scene().connect(status=locked, approver=False))
+
+
+def test_a_window_that_never_found_a_daemon_does_not_call_it_lost() -> None:
+    scene = Scene()
+    scene.feed.tell(Lost(since_ms=NOW_MS, tries=1, next_try_at_ms=NOW_MS + 1000, why="refused the connection"))
+    shown = text(scene.drawn())
+
+    assert scene.rows()[0].startswith(" NO DAEMON")
+    assert "!daemon NOT FOUND" in shown
+    assert "To start: doorward serve" in shown
+    assert not [words for words in ("LOST", "old", "void", "waited") if words in shown]
+    assert "nothing is known yet" in scene.press("7").rows()[2]
+
+
+def test_a_daemon_lost_with_no_card_waiting_says_nothing_of_cards() -> None:
+    scene = Scene().connect()
+    scene.feed.tell(Lost(since_ms=NOW_MS, tries=1, next_try_at_ms=NOW_MS + 1000, why="refused the connection"))
+
+    assert "void" not in text(scene.drawn())
+    assert "this screen shows what is in doubt first" in text(scene)

@@ -79,26 +79,23 @@ def _what_it_opens(*, vault_ready: bool) -> list[str]:
 
 
 def lost_sheet(world: World, lost: Lost, paper: Paper, now: Moment) -> Sheet:
-    """No connection to the daemon: nothing can be decided, and what is known is old."""
+    """No connection to the daemon: nothing can be decided, and what is known is old, or nothing is."""
     waited = words.countdown(now.wall_ms - lost.since_ms)
     next_s = max((lost.next_try_at_ms - now.wall_ms + 999) // 1000, 0)
     why = wrap(paper.foreign(lost.why), max(paper.width - INDENT - 11, 20))
-    cards = words.counted(len(world.pending), "card")
     lines: list[Row] = [
         (),
         (),
         row(Span("NO CONNECTION TO THE DAEMON", Role.LOOK)),
         (),
         row("Nothing can be decided here. Nothing new runs through this window."),
-        row("An action that was under way may have finished; the log will tell."),
+        row(_what_of_actions(world)),
         (),
         *(row(f"{'socket' if at == 0 else '':<9}{line}") for at, line in enumerate(why[:3])),
         row(f"since    {words.clock_time(lost.since_ms)}  ({waited})"),
         row(f"trying   again in {next_s} s, try {lost.tries}     ", Span("r", Role.KEY), " try now"),
         (),
-        row(f"The {cards} that waited {'is' if len(world.pending) == 1 else 'are'} void if the daemon was restarted."),
-        row("If it comes back, this screen shows what is in doubt first."),
-        (),
+        *_what_of_cards(world),
         row("To look:    doorward status      doorward doctor"),
         row("To start:   doorward serve"),
     ]
@@ -106,7 +103,23 @@ def lost_sheet(world: World, lost: Lost, paper: Paper, now: Moment) -> Sheet:
     at = f"Approvals, as they were at {words.clock_time(world.fresh_ms)}" if world.fresh_ms else "Approvals"
     hints = (
         Hint(key="r", word="try now"),
-        Hint(key="2-7", word="look at old data (marked old)"),
+        *([Hint(key="2-7", word="look at old data (marked old)")] if world.fresh_ms else []),
         Hint(key="q", word="quit"),
     )
     return Sheet(title=title(paper, at), body=body, last_rule=last_rule(paper), hints=hints, cursor=(INDENT, 3))
+
+
+def _what_of_actions(world: World) -> str:
+    if not world.fresh_ms:
+        return "This window has not found one yet. It goes on trying by itself."
+    return "An action that was under way may have finished; the log will tell."
+
+
+def _what_of_cards(world: World) -> list[Row]:
+    if not world.fresh_ms:
+        return []
+    waited = len(world.pending)
+    are = "is" if waited == 1 else "are"
+    void = f"The {words.counted(waited, 'card')} that waited {are} void if the daemon was restarted."
+    told = row("If it comes back, this screen shows what is in doubt first.")
+    return [*([row(void)] if waited else []), told, ()]
