@@ -183,7 +183,8 @@ def _act_words(
             sign = "!" if verb in {"quarantined", "frozen", "recovered", "unlock failed"} else sign
             who = "you" if sign == "=" else paper.foreign(noun, limit=24)
             what = f"{verb} {noun}" if who == "you" else verb
-            named = [text(name) for name in ("credential", "host", "method", "why", "verdict", "rung", "version", "note")]
+            about_it = ("credential", "host", "method", "why", "verdict", "rung", "version", "note")
+            named = [text(name) for name in about_it]
             return sign, who, paper.foreign(what, limit=40), ", ".join(one for one in named if one)
 
 
