@@ -107,9 +107,13 @@ def asked_size(paging: Pagination | None, args: JsonObject) -> int | None:
 
 
 def cut_size(operation: Operation, args: JsonObject) -> int | None:
-    """From how many rows on a page may be a cut: what was asked for, which may be a row more than the agent named."""
+    """From how many rows on a page may be a cut: what was asked for, or the most that is ever served."""
     size = asked_size(operation.pagination, args)
-    return None if size is None else size + more_rows(operation, args)
+    if size is None:
+        return None
+    size += more_rows(operation, args)
+    cap = None if operation.completeness is None else operation.completeness.cap
+    return size if cap is None else min(size, cap)
 
 
 def argument_at(args: JsonObject, name: str) -> JsonValue:
@@ -203,7 +207,7 @@ def _by_offset(
     following = NextPage(more=True, value=_following(paging, frozen, start, len(rows)))
     total = total_of(completeness, view)
     if total is None:
-        return following if rows else END
+        return following if rows else UNCLEAR if paging.counts_size else END
     size = asked_size(paging, frozen.args) if paging.counts_pages else 1
     before = (start - paging.first) * size if size is not None else 0 if start == paging.first else None
     if before is None:

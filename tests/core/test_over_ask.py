@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.contract.reasons import Category
 from broker.core.collect.budget import Wish
@@ -95,3 +97,17 @@ def test_it_is_refused_where_it_would_prove_too_much(left_out: str) -> None:
     (fault, _) = faults_of(TEXT.replace(left_out, ""))
 
     assert "completeness.over_ask: one row more proves an end only where" in fault
+
+
+@given(limit=st.integers(1, 120), total=st.integers(0, 130))
+def test_complete_is_never_claimed_of_a_part(limit: int, total: int) -> None:
+    """An upstream that serves what is asked for, and quietly no more than its cap."""
+    asked = frozen(limit=limit)
+    sent = int(asked.query.removeprefix("limit="))
+    came = min(total, sent, 100)
+    verdict = classified(asked, answer(200, rows(came))).verdict
+
+    if verdict.category is Category.SUCCESS:
+        assert came == total
+    if total <= limit < 100:
+        assert Category.SUCCESS is verdict.category

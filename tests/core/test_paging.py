@@ -199,3 +199,4 @@ def test_an_offset_may_go_on_by_what_was_asked_for() -> None:
 
     assert leads_to(7) == after(SIZES, rows, completeness=TOTAL, at=4, n="3")
     assert NextPage(more=True) == after(SIZES, rows, completeness=TOTAL, at=4)
+    assert UNCLEAR == after(SIZES, {"rows": []}, completeness=NO_TOTAL, at=4, n="3")

@@ -165,16 +165,26 @@ def _by_offset(operation: Operation, paging: Pagination, page: Page, position: P
     """Rows end with a page that has none, a declared sign, or a total that is reached. A short page proves nothing."""
     if page.rows is None:
         return Astray(message="The rows can't be counted, so the next page can't be asked for.")
-    if not page.rows or _is_last(operation, page) or _is_reached(operation, position):
+    if _is_last(operation, page) or _is_reached(operation, position):
+        return End()
+    if paging.counts_size:
+        return _by_size(paging, page, position)
+    if not page.rows:
         return End()
     so_far = position.pages if paging.counts_pages else position.rows
-    if paging.counts_size:
-        size = asked_size(paging, position.args)
-        if size is None:
-            return Astray(message="Nobody knows how many rows were asked for, so the next page can't be.")
-        so_far = position.pages * size
-        if position.total is not None and so_far >= position.total:
-            return End()
+    return _with_argument(paging, paging.first + so_far, position)
+
+
+def _by_size(paging: Pagination, page: Page, position: Position) -> Next:
+    """Where rows may be left out of a page, no page proves an end by what is not in it: a total alone does."""
+    size = asked_size(paging, position.args)
+    if size is None:
+        return Astray(message="Nobody knows how many rows were asked for, so the next page can't be.")
+    so_far = position.pages * size
+    if position.total is not None and so_far >= position.total:
+        return End()
+    if position.total is None and not page.rows:
+        return Astray(message="A page without rows is no end here, for rows may be left out of one.")
     return _with_argument(paging, paging.first + so_far, position)
 
 

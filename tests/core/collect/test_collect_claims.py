@@ -146,6 +146,35 @@ def test_pages_by_offset_are_complete_only_where_there_is_but_one(
         assert 1 == seen.ending.completeness.pages
 
 
+@given(items=ITEMS, size=SIZES, hidden=st.sets(st.integers(1, 40), max_size=6), told=TOTALS)
+def test_pages_that_go_on_by_what_was_asked_for_are_complete_only_with_every_row(
+    *, items: set[int], size: int, hidden: set[int], told: bool
+) -> None:
+    """An upstream that leaves rows out of its pages, and moves on as if it had served them."""
+    listed = sorted(items)
+
+    def serve(asked: FrozenRequest) -> RawOutcome:
+        start = int(_argument(asked, "page") or 0)
+        shown = [item for item in listed[start : start + size] if item not in hidden]
+        return page(things(*shown), **({"total": len(listed)} if told else {}))
+
+    paging = Pagination(
+        kind=PagingKind.OFFSET,
+        param="page",
+        size_param="size",
+        size=size,
+        counts_size=True,
+        stability=Stability.SNAPSHOT,
+    )
+    seen, rows = to_its_end(listing(paging, declared(told=told)), serve, {})
+
+    assert len(rows) == len(set(rows))
+    if seen.complete:
+        assert listed == rows
+    if told and not hidden & items:
+        assert seen.complete
+
+
 @given(items=ITEMS, size=SIZES, budget=BUDGETS, told=TOTALS)
 def test_pages_of_what_stands_still_hold_every_item_once(
     *, items: set[int], size: int, budget: dict[str, Any], told: bool
