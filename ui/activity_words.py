@@ -167,6 +167,10 @@ def _act_words(
             return "=", "you", f"settled {paper.foreign(operation or 'a change', limit=60)}", done
         case "policy.trusted":
             return "=", "you", "trusted the policy", f"counter {item.number('counter')}, {_hex(text('digest'))}"
+        case "policy.edit_refused":
+            return "!", "policy", "edit does not load", text("first")
+        case "policy.reloaded":
+            return "=", "root", "changed the machine's policy", _hex(text("digest"))
         case "vault.unlocked" | "vault.locked":
             why = lock_words(item.text("reason"))
             return ".", "vault", verb, f"term {item.number('term')}" + ("" if why is None else f", {why}")

@@ -36,6 +36,7 @@ class Listing(Generic[Item]):
     _places: "Kept[dict[str, int]]" = field(default_factory=Kept)
     _verdicts: dict[str, tuple[Item, bool]] = field(default_factory=dict)
     _verdicts_on: str = ""
+    _drawn: tuple[tuple[str, Row], ...] = ()  # names and rows, as they were drawn last
 
     def matching(self, items: Sequence[Item]) -> Sequence[Item]:
         return self._shown.of(lambda: self._filtered(items), items, self.filter) if self.filter else items
@@ -78,6 +79,13 @@ class Listing(Generic[Item]):
             self.focus = self.same(shown[self._lively(shown, at, before)])
         return True
 
+    def point(self, body: Sequence[Row], line: int) -> None:
+        """Move the focus to the row that was drawn in a line of the body, if it is one of ours that takes it."""
+        rows = [drawn for _, drawn in self._drawn]
+        ours = next((at for at in range(len(body)) if rows and list(body[at : at + len(rows)]) == rows), None)
+        if ours is not None and 0 <= line - ours < len(rows):
+            self.focus = self._drawn[line - ours][0] or self.focus
+
     def paste(self, text: str) -> None:
         if self.filtering:
             self.filter = (self.filter + "".join(one for one in text if one.isprintable()))[:FILTER_LIMIT]
@@ -91,9 +99,12 @@ class Listing(Generic[Item]):
         if at <= self._first(shown):
             self.top = 0
         out: list[Row] = []
+        names: list[str] = []
         for index in range(self.top, min(self.top + height, len(shown))):
             mark = Span(FOCUS_MARK, Role.KEY) if index == at and not self.still(shown[index]) else Span(" ")
             out.append(fit((mark, *draw(shown[index])), paper.width))
+            names.append("" if self.still(shown[index]) else self.same(shown[index]))
+        self._drawn = tuple(zip(names, out, strict=True))
         return [*out, *[()] * (height - len(out))]
 
     def filter_words(self, paper: Paper) -> str:

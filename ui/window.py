@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from broker.client.card_words import clock_time, countdown
+from ui import pointing
 from ui.answering import Key
 from ui.arming import CONFIRM_S, LoneKey
 from ui.brought_up import bring_up
@@ -333,12 +334,21 @@ class Window:
         self.policy.answering.arming.again(self.clock.now().mono_s)
 
     def clicked(self, column: int, line: int) -> None:
-        if self.current == APPROVALS and not self._help and self._asked is None:
+        """A click moves a focus and answers nothing."""
+        if self._help or self._asked is not None:
+            return
+        if self.current == APPROVALS:
             self._do(self.approvals.clicked(column, line, self.world))
+        else:
+            now = self.clock.now()
+            self._noticed(now)
+            pointing.clicked(self.screen, self.screen.draw(self.world, self.paper, now).body, line)
 
     def scrolled(self, by: int) -> None:
         if self.current == APPROVALS:
             self.approvals.scrolled(by)
+        elif not self._help and self._asked is None:
+            pointing.wheeled(self.screen, by, self.world, self.clock.now())
 
     def tick(self, now: Moment | None = None) -> None:
         """Ten times a second: deciding keys that proved to be alone, questions answered, lists that live."""

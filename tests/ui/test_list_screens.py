@@ -27,6 +27,7 @@ from ui.messages import (
     PastNews,
     PolicyNews,
     ReadList,
+    ReadTrail,
     SessionsNews,
     TrailNews,
     TryNow,
@@ -254,3 +255,32 @@ def test_a_dead_key_says_why() -> None:
     made.feed.tell(Lost(since_ms=NOW_MS, tries=1, next_try_at_ms=NOW_MS + 1000, why="refused"))
 
     assert "no connection to the daemon: nothing was done" in made.press("R").rows()[-1]
+
+
+@pytest.mark.parametrize("screen", MORNING)
+def test_a_click_moves_the_focus_to_its_row_and_the_wheel_moves_it_on(screen: str) -> None:
+    made = Scene().connect().press(screen)
+    made.feed.tell(*MORNING[screen]())
+    rows = made.drawn().rows()
+    first = next(at for at, line in enumerate(rows) if line.startswith("▌"))
+    tasks = len(made.feed.tasks)
+    made.press("j")
+    second = next(at for at, line in enumerate(made.rows()) if line.startswith("▌"))
+    made.window.clicked(5, first)
+    assert made.drawn().rows()[first].startswith("▌")
+    made.window.clicked(5, 1)  # the names of the screens
+    made.window.clicked(5, 22)
+    assert made.drawn().rows()[first].startswith("▌")
+    made.window.scrolled(1)
+
+    assert made.drawn().rows()[second].startswith("▌")
+    assert tasks == len([task for task in made.feed.tasks if not isinstance(task, ReadTrail)])
+
+
+def test_a_click_on_a_line_that_only_tells_moves_nothing() -> None:
+    made = Scene().connect().press("3")
+    made.feed.tell(*MORNING["3"]())
+    assert "named by [agents]" in made.drawn().rows()[5]
+    made.window.clicked(5, 5)
+
+    assert made.drawn().rows()[4].startswith("▌")

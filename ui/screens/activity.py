@@ -24,7 +24,7 @@ from ui.scrolled import Scrolled
 from ui.served import EventRow
 from ui.served_log import ActivityRow
 from ui.wording import dressed, effect_role
-from ui.world import World
+from ui.world import ROWS_KEPT, World
 
 DETAIL_ROWS, DETAIL_ROWS_TALL = 4, 10
 TALL = 30
@@ -132,7 +132,8 @@ class Activity(ListScreen[ActivityRow]):
         new = whole - len(items)
         if new:
             return f"{new} new, f follows"
-        count = f"{len(self.listed.matching(items))} of {whole}"
+        newest = "the newest " if whole >= ROWS_KEPT else ""  # what is older: doorward audit show
+        count = f"{len(self.listed.matching(items))} of {newest}{whole}"
         return f"following, {count}" if self.following else f"f follows, {count}"
 
 

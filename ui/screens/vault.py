@@ -221,9 +221,15 @@ def _credential_detail(item: CredentialRow, world: World, uses: dict[str, Use], 
     return [
         row(rule(paper.width, LINE, left=paper.foreign(item.name, limit=40))),
         *rows,
-        *[()] * (DETAIL_ROWS - 2 - len(rows)),
+        *[_ways(world.status, paper)] * (DETAIL_ROWS - 2 - len(rows)),
         keys,
     ]
+
+
+def _ways(status: Status, paper: Paper) -> Row:
+    """How the vault is opened, where that is told."""
+    ways = " or ".join(paper.foreign(one, limit=40) for one in status.vault_methods)
+    return row(f" opens   with {ways}; to change that: doorward vault methods") if ways else ()
 
 
 def _check(item: CredentialRow, world: World, uses: dict[str, Use], paper: Paper) -> str:
