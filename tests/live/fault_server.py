@@ -199,9 +199,10 @@ class FaultServer:
             self._note(asked, "broke")
             await asyncio.sleep(HOLD_S)
             return False
+        # Before it is sent: whoever has the answer may look into the log at once.
+        self._note(asked, "answered" if answer.fault in {"none", "early"} else "broke", status=answer.status)
         writer.write(_head(answer) + _sent_body(asked, answer))
         await writer.drain()
-        self._note(asked, "answered" if answer.fault in {"none", "early"} else "broke", status=answer.status)
         if answer.fault in {"stall", "early"}:
             await asyncio.sleep(HOLD_S)
         return answer.fault == "none" and ("connection", "close") not in answer.headers
