@@ -49,6 +49,7 @@ from ui.wording import (
 )
 
 YES_ROWS = 3
+NOT_OFFERED = "not offered"
 FIXED_ABOVE = 2  # summary, target
 LEAST_BELOW = 3  # a row of the middle, the answers' rule, their keys: they stay in the smallest window
 
@@ -218,12 +219,13 @@ def _ways(served: Served, paper: Paper, width: int) -> list[Row]:
 
 
 def _keyed(ways: Sequence[tuple[str, str]], paper: Paper, width: int) -> list[Row]:
-    """A key and its sentence each, folded."""
+    """A key and its sentence each, folded. A key that does nothing just now does not look like one."""
     out: list[Row] = []
     for key, sentence in ways:
+        role = Role.FAINT if sentence.startswith(NOT_OFFERED) else Role.KEY
         folded = wrap_row(dressed(paper.drawable(sentence)), width - 3)
         out += [
-            (Span(f"{key}  " if at == 0 else "   ", Role.KEY if at == 0 else Role.PLAIN), *line)
+            (Span(f"{key}  " if at == 0 else "   ", role if at == 0 else Role.PLAIN), *line)
             for at, line in enumerate(folded)
         ]
     return out

@@ -10,7 +10,16 @@ from textual.pilot import Pilot
 
 from tests.fakes.cards import delete_sample
 from tests.fakes.control_feed import ControlFeed
-from tests.ui.cards import calm_read, delete_release, expiring, wide_write
+from tests.ui.cards import (
+    calm_read,
+    changed_write,
+    delete_accounts,
+    delete_release,
+    expiring,
+    first_contact,
+    repeat_in_doubt,
+    wide_write,
+)
 from tests.ui.scenes import READY, StillClock, entry, served
 from ui.app import DoorwardApp
 from ui.messages import ApproverNews, CardNews, Connected
@@ -75,3 +84,26 @@ def test_a_wide_card_in_colour(snap_compare: Compare) -> None:
     app, prepared = application(wide_write())
 
     assert snap_compare(app, terminal_size=(120, 40), run_before=prepared())
+
+
+SHAPES = {"gap": delete_accounts, "first contact": first_contact, "repeat": repeat_in_doubt, "changed": changed_write}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_main_shapes_of_a_card_in_colour(snap_compare: Compare, shape: str) -> None:
+    app, prepared = application(SHAPES[shape]())
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=prepared())
+
+
+def test_a_gap_without_colour(snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app, prepared = application(delete_accounts())
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=prepared())
+
+
+def test_a_no_with_its_reasons_in_colour(snap_compare: Compare) -> None:
+    app, prepared = application(delete_accounts())
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=prepared("d", "n", "o"))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.client import card_words as words
+from broker.contract.neutralise import cells
 from ui.activity_words import told
 from ui.frame import last_rule, title
 from ui.hints import calm_hints
@@ -111,8 +112,9 @@ def _end(item: ActivityRow, paper: Paper) -> Row:
     who = cut_end(said.who, 11, paper.dots)
     name = said.what.partition(" ")[2] if item.operation else said.what  # without its service
     name = cut_end(name or said.what, 30, paper.dots)
-    effect = Span(f"{said.effect:<6} ", effect_role(said.effect))
-    return row(f"{words.clock_time(item.at_ms)} ", Span(said.sign, said.role), f" {who:<11} ", effect, name)
+    effect = Span(said.effect, effect_role(said.effect))
+    room = " " * (7 - cells(said.effect))
+    return row(f"{words.clock_time(item.at_ms)} ", Span(said.sign, said.role), f" {who:<11} ", effect, room, name)
 
 
 def _grant_row(grant: GrantRow, now: Moment, paper: Paper) -> Row:
