@@ -119,6 +119,13 @@ def test_a_locked_a_dead_and_a_hung_keyring_are_told_and_hold_nothing_up(
     assert ("keyring", True) == (code, "it is locked" in words)
     session.end()
     session.start()
+    with closing(Keychain(command(), session.environ)) as keychain:
+        share = kept_share(house, session)
+        keychain.remove(f"unlock-share/{house.log_id}")
+        assert ("keyring", True) == told_of_missing(house)
+        keychain.put(f"unlock-share/{house.log_id}", Secret(bytes(32)))
+        assert ("keyring", True) == told_of_missing(house, "of another vault")
+        keychain.put(f"unlock-share/{house.log_id}", share)
     house.human.unlock()
     house.human.client.lock()
 
@@ -134,6 +141,11 @@ def test_a_locked_a_dead_and_a_hung_keyring_are_told_and_hold_nothing_up(
     code, words = refusal(house)
     assert ("keyring", True) == (code, "start the daemon from within the login session" in words)
     assert not house.human.client.status()["frozen"], "and the daemon goes on"
+
+
+def told_of_missing(house: House, words: str = "is not in the keyring") -> tuple[str, bool]:
+    code, said = refusal(house)
+    return code, words in said
 
 
 def opened(house: House) -> bool:
