@@ -17,6 +17,7 @@ from broker.core.grants import allowance
 from broker.core.identity import UNIDENTIFIED, Caller, may_anchor, naming
 from broker.core.ledger import Doubt
 from broker.core.policy.model import Ask, Limits
+from broker.core.redirects import MAX_HOPS, may_be_sent_on
 from broker.core.ssh.card import payload, ssh_part, target_url, yes_once, yes_session
 from broker.core.ssh.frozen import Exec, FrozenSsh
 from broker.core.ssh.model import MarkerMode
@@ -211,6 +212,8 @@ def _yes(
     elif frozen.walk is not None:
         budget = frozen.walk.budget
         once = f"this collection, once: up to {budget.pages} requests, {budget.items} rows, {budget.seconds} s"
+    elif may_be_sent_on(frozen):
+        once = f"this request, once, and up to {MAX_HOPS} hops on its host"
     within = {"rule": "", "service": " in this service", "operation": " for this operation"}[ask.rule.per]
     why_not = "this rule asks each time" if ask.per_call else "an earlier attempt is in doubt"
     if is_new and not ask.per_call:

@@ -28,13 +28,19 @@ _NOTICE = Warn(
 )
 
 
+def may_be_sent_on(asked: FrozenRequest) -> bool:
+    """Whether its operation lets an answer send it to another address."""
+    declared = asked.declared
+    follows = declared is not None and declared.redirect.follow is Follow.SAME_HOST_GET_ONLY
+    return follows and _is_read(asked)
+
+
 def next_hop(asked: FrozenRequest, raw: RawOutcome, shield: Shield = BARE) -> FrozenRequest | None:
     """The same read where the answer sends it; None where it may not go there."""
-    declared = asked.declared
-    if declared is None or declared.redirect.follow is not Follow.SAME_HOST_GET_ONLY:
+    if not may_be_sent_on(asked):
         return None
     told = [value for name, value in raw.headers if name == "location"]
-    if not _is_read(asked) or raw.status not in _STATUSES or raw.fault is not None or len(told) != 1:
+    if raw.status not in _STATUSES or raw.fault is not None or len(told) != 1:
         return None
     target = shield.without_claimed(told[0])
     if not target or shield.is_told_in(target) or _has_dot_segment(target):

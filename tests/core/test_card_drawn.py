@@ -12,6 +12,7 @@ from broker.core.effects import effect_word
 from broker.core.frozen import FrozenRequest
 from broker.core.identity import UNIDENTIFIED
 from broker.core.ledger import Doubt
+from broker.core.policy.declarations import Follow, Redirect
 from broker.core.policy.evaluate import evaluate
 from broker.core.policy.model import Ask, Limits
 from broker.core.resolve import HttpAsk, resolve
@@ -272,3 +273,15 @@ def test_what_could_tell_of_an_earlier_attempt_is_named() -> None:
     assert None is read_back_of(frozen(market.CANCEL)) is read_back_of(frozen(market.AD_HOC))
     assert "its marker on the host" == read_back_of(marked)
     assert None is read_back_of(unmarked) is read_back_of(hosts.frozen(hosts.get("/etc/hostname")))
+
+
+def test_a_read_that_may_be_sent_on_says_so() -> None:
+    asked = frozen(market.LISTING)
+    assert asked.declared is not None
+    following = replace(asked.declared, redirect=Redirect(follow=Follow.SAME_HOST_GET_ONLY))
+
+    assert "this one request, once" == drawn(request=asked)["yes"]["once"]
+    assert (
+        "this request, once, and up to 5 hops on its host"
+        == (drawn(request=replace(asked, declared=following))["yes"]["once"])
+    )
