@@ -29,8 +29,8 @@ REQUEST = (
     "budget", "request_id", "reason", "evidence", "wait_s", "host", "command", "argv", "stdin", "operation",
 )  # fmt: skip
 ANSWER = (
-    "status", "headers", "body", "body_b64", "commits", "when", "exit_status", "exit_signal", "stdout", "stderr",
-    "seconds",
+    "status", "headers", "body", "body_b64", "commits", "honours_key", "when", "exit_status", "exit_signal",
+    "stdout", "stderr", "seconds",
 )  # fmt: skip
 FAULT = ("point", "kind", "seconds", "on", "step", "side")
 DEADLINE = ("connect_s", "write_s", "first_byte_s", "total_s")
@@ -222,6 +222,7 @@ def _answer(table: Table) -> Answer:
         headers=tuple(headers),
         body=body,
         commits=table.flag("commits") if table.has("commits") else None,
+        honours_key=table.flag("honours_key", default=True),
         when=table.text("when") or None,
         exit_status=table.whole("exit_status"),
         exit_signal=table.text("exit_signal") or None,
@@ -268,7 +269,13 @@ def _fault(row: Table) -> Fault | None:
 
 def _gate(row: Table) -> Gate:
     policy = row.word("policy", POLICIES, "none")
-    approver = row.word("approver", APPROVERS, "approve" if policy in {"session", "per_call"} else "absent")
+    is_list = isinstance(row.values.get("approver"), list)
+    told = row.texts("approver") if is_list else (row.word("approver", APPROVERS),)
+    for place, word in enumerate(told or ()):
+        if is_list and word not in APPROVERS:
+            row.reading.fault((*row.at("approver"), place), f"{word!r} is no approver", ", ".join(APPROVERS))
+    given = tuple(word for word in told or () if word)
+    approver = given or ("approve" if policy in {"session", "per_call"} else "absent",)
     vault = row.word("vault", ("locked", "unlocked"), "unlocked")
     return Gate(vault=vault, approver=approver, policy=policy, second_process=row.flag("second_process"))
 

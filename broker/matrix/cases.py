@@ -48,6 +48,7 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     commits: bool | None = None  # whether a request that gets this changes something; None: as the kind says
+    honours_key: bool = True  # a change under a key that came before is not made again
     when: str | None = None  # of several answers, the one for a request whose target or body holds this
     exit_status: int = 0
     exit_signal: str | None = None
@@ -135,7 +136,7 @@ class Gate:
     """How the house stands towards the agent."""
 
     vault: str = "unlocked"
-    approver: str = "absent"
+    approver: tuple[str, ...] = ("absent",)  # what the human does with each card; the last word goes on
     policy: str = "none"
     second_process: bool = False  # the same call from a new process after the first one has exited
 

@@ -126,12 +126,13 @@ class House:
             )
             self._credentials.add(name)
 
-    def trust(self, policy: str) -> None:
+    def trust(self, policy: str, files: Mapping[str, str] | None = None) -> None:
         """Put a policy in force. Raises MatrixError with all that the daemon finds wrong with it."""
         self.places.policies.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.places.policies / "matrix.toml"
-        path.write_text(policy, encoding="utf-8")
-        path.chmod(0o600)
+        for name, text in {"matrix.toml": policy, **(files or {})}.items():
+            path = self.places.policies / name
+            path.write_text(text, encoding="utf-8")
+            path.chmod(0o600)
         pending = self.client.policy_pending()
         if pending["faults"]:
             raise MatrixError(f"the policy of the case is refused: {_listed(pending['faults'])}")

@@ -39,6 +39,7 @@ class Furnished:
     origins: tuple[str, ...]
     kind: str = "bearer"
     secret: JsonObject = field(default_factory=dict)  # as `credential add` takes it; empty: the run's token
+    files: Mapping[str, str] = field(default_factory=dict)  # beside the policy, such as a CA
     program: Sequence[str] = ()  # of a daemon that runs for this run alone; empty: the shared one
 
 

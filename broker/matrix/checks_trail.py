@@ -1,0 +1,94 @@
+"""The trail: the audit log has each point where an answer could change, in order, and agrees with both ends.
+
+Pure, like checks.py. What a run leaves in the log is held against what the agent was told and the far side wrote down.
+"""
+
+from collections.abc import Iterator
+
+from broker.matrix.observed import Event, Observed
+from broker.matrix.transcript import Step
+
+BEGINNINGS = frozenset({"action.requested", "reconcile.started"})
+ENDINGS = frozenset({"remote.answered", "deadline.expired", "transport.failed"})
+VERDICTS = frozenset({"OK", "OK_UNANCHORED"})
+SAME = ("category", "code", "retry", "remote_effect")
+FAR_STATUS = frozenset({"answered", "broke"})
+
+
+def trail(seen: Observed) -> Iterator[str]:
+    """4. In order, once each, with the observed outcome; verified offline."""
+    if seen.verdict not in VERDICTS:
+        yield f"the log does not verify offline: {seen.verdict}"
+    if [one.seq for one in seen.trail] != sorted({one.seq for one in seen.trail}):
+        yield "the records are not in the order of the log"
+    recorded: set[str] = set()
+    for step in seen.steps:
+        if step.envelope is None or step.correlation_id in recorded:
+            continue  # nobody was told, or a recorded answer came again
+        if step.correlation_id is None:
+            yield f"{step.deed}: an answer without a correlation id"
+            continue
+        recorded.add(step.correlation_id)
+        yield from _one(step, seen.events_of(step), is_interrupted=seen.daemon_died)
+    yield from _expected(seen)
+    yield from _against_the_far_side(seen)
+
+
+def _one(step: Step, events: tuple[Event, ...], *, is_interrupted: bool) -> Iterator[str]:
+    names = [one.name for one in events]
+    if not names or names[0] not in BEGINNINGS:
+        yield f"{step.deed}: it does not begin with a request: {names}"
+        return
+    ends = [one for one in events if one.name == "action.result"]
+    if len(ends) != 1 and not is_interrupted:
+        yield f"{step.deed}: it ends {len(ends)} times: {names}"
+    sent = [place for place, name in enumerate(names) if name == "dispatch.started"]
+    outcomes = [name for name in names if name in ENDINGS]
+    if len(sent) != len(outcomes) and not is_interrupted:
+        yield f"{step.deed}: what was sent and what came of it are not pairs: {names}"
+    for place in sent:
+        if "approval.requested" in names[place:]:
+            yield f"{step.deed}: it was sent before somebody was asked: {names}"
+    if names.count("approval.requested") != names.count("approval.decided") and not is_interrupted:
+        yield f"{step.deed}: cards and what became of them are not pairs: {names}"
+    for one in ends[-1:]:
+        said = one.fields
+        for key in SAME:
+            if key in said and said[key] != step.told(key):
+                yield f"{step.deed}: {key} is {said[key]!r} on record and {step.told(key)!r} told"
+        if names[-1] != "action.result" and not {"operation.settled", "operation.in_doubt"} & set(names):
+            yield f"{step.deed}: it goes on after its result: {names}"
+
+
+def _expected(seen: Observed) -> Iterator[str]:
+    primary, want = seen.primary, seen.case.expect
+    if primary is None:
+        return
+    events = seen.events_of(primary)
+    names = iter([one.name for one in events])
+    for event in want.events:
+        if event not in names:  # an iterator is searched from where it stands, so this holds them to their order
+            yield f"{event} is not on record, or not in its place: {[one.name for one in events]}"
+            break
+    if want.prompts is not None:
+        cards = [one for one in seen.trail if one.name == "approval.requested"]
+        if len(cards) != want.prompts.number:
+            yield f"a human was asked {len(cards)} times, expected {want.prompts.number}"
+        gates = [str(one.fields.get("gate")) for one in cards]
+        if want.prompts.gates is not None and gates != list(want.prompts.gates):
+            yield f"the cards were of {gates}, expected {list(want.prompts.gates)}"
+
+
+def _against_the_far_side(seen: Observed) -> Iterator[str]:
+    sent = sum(one.name == "dispatch.started" for one in seen.trail)
+    arrived = seen.recorded.received + sum(one.what == "looked_up" for one in seen.far)
+    if arrived > sent:
+        yield f"{arrived} requests arrived, and {sent} are on record"
+    told = [one.fields.get("status") for one in seen.trail if one.name == "remote.answered"]
+    answered = [one.status for one in seen.far if one.what in FAR_STATUS and one.status is not None]
+    strange = [status for status in told if isinstance(status, int) and status not in {*answered, 200}]
+    if strange and seen.case.channel == "http":
+        yield f"statuses are on record that the far side never sent: {strange}, {answered}"
+    confirmed = [step for step in seen.steps if step.outcome == "confirmed_failure" and step.told("effect") != "read"]
+    if confirmed and seen.recorded.committed and all(step.told("remote_effect") == "none" for step in seen.steps):
+        yield "remote_committed there and confirmed_failure here"

@@ -1,0 +1,74 @@
+"""What one run of a case left behind, as values: steps, the far side's log, the trail, the log's verdict, and leaks.
+
+Checks are pure functions of it, so that a doctored one has to be told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from broker.contract.wire import JsonObject, JsonValue
+from broker.matrix.cases import Case
+from broker.matrix.records import Recorded, Seen, recorded
+from broker.matrix.transcript import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """Something that does not hold. `assertion`: result | next | remote | trail | secret | run."""
+
+    assertion: str
+    text: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.assertion}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One record of the audit log, decrypted."""
+
+    seq: int
+    name: str
+    correlation_id: str | None
+    fields: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One run, over."""
+
+    case: Case
+    name: str  # of the run
+    token: str = field(repr=False)
+    steps: tuple[Step, ...]
+    far: tuple[Seen, ...]
+    trail: tuple[Event, ...]  # of all its correlation ids, in the order of the log
+    verdict: str = "OK"  # of the offline check of the whole log
+    leaks: tuple[str, ...] = ()  # where the token was found
+    daemon_died: bool = False  # and was started again meanwhile, as the case has it
+
+    @property
+    def primary(self) -> Step | None:
+        """The step that the case is about: the first one that is no preparation."""
+        return next((step for step in self.steps if step.deed != "warm_up"), None)
+
+    @property
+    def recorded(self) -> Recorded:
+        return recorded(self.far)
+
+    def events_of(self, step: Step) -> tuple[Event, ...]:
+        return tuple(one for one in self.trail if one.correlation_id == step.correlation_id)
+
+
+def event_of(row: Mapping[str, JsonValue]) -> Event:
+    """A record as the control socket tells it."""
+    fields, correlation_id, seq = row.get("fields"), row.get("correlation_id"), row.get("seq")
+    return Event(
+        seq=seq if isinstance(seq, int) else -1,
+        name=str(row.get("event")),
+        correlation_id=correlation_id if isinstance(correlation_id, str) else None,
+        fields=fields if isinstance(fields, Mapping) else {},
+    )
