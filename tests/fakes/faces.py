@@ -35,6 +35,7 @@ from broker.server.agent_routes import AgentApi, envelopes
 from broker.server.challenges import Challenges
 from broker.server.connections import Connections
 from broker.server.control_routes import ControlApi, control_errors
+from broker.server.credential_ask import CredentialAsk
 from broker.server.door import DoorLimits
 from broker.server.events import EventHub
 from broker.server.floods import Floods
@@ -97,14 +98,14 @@ class Wire:
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         self.send(("\r\n".join(lines) + "\r\n\r\n").encode() + octets)
 
-    async def answer(self, limit_s: float = 10.0) -> Told:
+    async def answer(self, limit_s: float = 30.0) -> Told:
         async with asyncio.timeout(limit_s):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
             body = await self.reader.readexactly(int(headers.get("content-length", "0")))
             return Told(status=int(head[0].split()[1]), headers=headers, body=body)
 
-    async def ended(self, limit_s: float = 10.0) -> bool:
+    async def ended(self, limit_s: float = 30.0) -> bool:
         """True once the other side closed it."""
         async with asyncio.timeout(limit_s):
             try:
@@ -182,7 +183,7 @@ class Face:
         wire.hang_up()
         return told
 
-    async def until(self, true: Callable[[], bool], limit_s: float = 10.0) -> None:
+    async def until(self, true: Callable[[], bool], limit_s: float = 30.0) -> None:
         async with asyncio.timeout(limit_s):
             while not true():  # noqa: ASYNC110 - it waits for whatever a test names
                 await asyncio.sleep(0.002)
@@ -200,6 +201,7 @@ class ScriptedEngine:
     def __init__(self, runs: RunTable) -> None:
         self.actions: list[Received] = []
         self.reconciled: list[str] = []
+        self.wanted: list[CredentialAsk] = []
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.may_begin = asyncio.Event()
@@ -220,6 +222,10 @@ class ScriptedEngine:
     async def reconcile(self, correlation_id: str, target: str, caller: Caller) -> JsonObject:  # noqa: ARG002 - the port's
         self.reconciled.append(target)
         return await self._work(correlation_id)
+
+    async def want(self, ask: CredentialAsk) -> JsonObject:
+        self.wanted.append(ask)
+        return await self._work(ask.correlation_id)
 
     async def _work(self, correlation_id: str) -> JsonObject:
         await self.may_begin.wait()
