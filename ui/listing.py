@@ -120,7 +120,7 @@ class Listing(Generic[Item]):
         return places.get(self.focus, -1) if self.focus in places else self._first(shown)
 
     def _first(self, shown: Sequence[Item]) -> int:
-        return next((index for index, item in enumerate(shown) if not self.still(item)), 0)
+        return next((index for index in range(len(shown)) if not self.still(shown[index])), 0)
 
     def _lively(self, shown: Sequence[Item], at: int, before: int) -> int:
         """The nearest row that takes a focus, on in the direction of the move, else back."""

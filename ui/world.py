@@ -58,6 +58,7 @@ class World:
     notice: str = ""
     sessions: tuple[SessionRow, ...] = ()
     grants: tuple[GrantRow, ...] = ()
+    muted: tuple[SessionRow, ...] = ()  # of the sessions
     credentials: tuple[CredentialRow, ...] | None = None
     policy: PolicyFacts | None = None
     doubts: tuple[DoubtRow, ...] | None = None
@@ -76,10 +77,6 @@ class World:
     @property
     def pending(self) -> tuple[Waiting, ...]:
         return self.waiting.pending
-
-    @property
-    def muted(self) -> tuple[SessionRow, ...]:
-        return tuple(session for session in self.sessions if session.muted)
 
     def entry(self, approval_id: str | None) -> Waiting | None:
         return self.waiting.entry(approval_id)
@@ -117,7 +114,8 @@ def fold(world: World, news: News, now_ms: int) -> World:
                 world, approver=False, activity=None, trail=None, past=(), credentials=None, doubts=None, **SEALED_TOO
             )
         case SessionsNews(sessions=sessions, grants=grants, limits=limits):
-            return replace(world, sessions=sessions, grants=grants, limits=limits)
+            muted = tuple(session for session in sessions if session.muted)
+            return replace(world, sessions=sessions, grants=grants, limits=limits, muted=muted)
         case HostKeysNews(keys=keys):
             return replace(world, host_keys=keys)
         case CheckedNews():

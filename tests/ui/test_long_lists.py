@@ -1,7 +1,7 @@
 """Ten thousand rows on each screen: what a frame costs is counted in rows drawn and looked at, never in seconds."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from ui.listing import Listing
 from ui.messages import ActivityNews, CredentialsNews, DoubtsNews, News, PastNews, PolicyNews, SessionsNews
 from ui.paper import Paper, Row
 from ui.served_log import ActivityRow
+from ui.served_policy import PolicyFacts
 from ui.session_rows import items_of
 from ui.world import ROWS_KEPT, World
 
@@ -158,3 +159,40 @@ def test_sessions_with_their_grants_are_laid_out_in_one_pass() -> None:
     items = items_of(World(sessions=sessions, grants=grants), frozenset())
     assert 1500 == len(items)
     assert looked <= 3 * 500
+
+
+class Walked(tuple[Any, ...]):
+    """Rows that count how often somebody begins to walk over all of them."""
+
+    __slots__ = ()
+    walks = 0
+
+    @override
+    def __iter__(self) -> Iterator[Any]:
+        Walked.walks += 1
+        return super().__iter__()
+
+
+def walked(news: News) -> News:
+    """The same news, with every list in it counting its walks."""
+    more: dict[str, Any] = {}
+    for each in fields(news):
+        value = getattr(news, each.name)
+        if isinstance(value, tuple) and len(value) > 100:
+            more[each.name] = Walked(value)
+        elif isinstance(value, PolicyFacts):
+            more[each.name] = replace(value, changes=Walked(value.changes))
+    return replace(news, **more)
+
+
+@pytest.mark.parametrize("screen", LONG)
+def test_a_frame_walks_over_no_list_that_did_not_change(screen: str) -> None:
+    made = Scene().connect(status=replace(READY, policy_pending=True)).press(screen)
+    made.feed.tell(*(walked(news) for news in LONG[screen]()))
+    made.drawn().on(0.3)
+    made.press("j")
+    Walked.walks = 0
+    made.press("k", "pagedown", "G", "g")
+    made.on(1.0)
+
+    assert 0 == Walked.walks

@@ -12,6 +12,7 @@ from broker.client.card_words import clock_time
 from ui.answering import Key
 from ui.dates import day_and_minute
 from ui.frame import Hint, last_rule, title
+from ui.kept import Kept
 from ui.listing import Listing
 from ui.messages import Verify, WriteCheckpoint
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule, width_of, wrap
@@ -39,6 +40,7 @@ def _listing() -> Listing[LogCheckpoint]:
 @dataclass(slots=True, kw_only=True)
 class AuditScreen(ListScreen[LogCheckpoint]):
     listed: Listing[LogCheckpoint] = field(default_factory=_listing)
+    _numbers: "Kept[dict[int, int]]" = field(default_factory=Kept)
     _opened: Scrolled = field(default_factory=Scrolled)
 
     def key(self, key: Key, world: World, now: Moment) -> tuple[Effect, ...] | None:
@@ -75,10 +77,10 @@ class AuditScreen(ListScreen[LogCheckpoint]):
         detail = _detail(item, paper)
         room = max(body_height(paper) - len(top) - 1 - len(detail), 1)
         whole = world.log_checkpoints is not None and world.log_checkpoints.whole
-        numbers = {one.seq: len(items) - at for at, one in enumerate(items)} if whole else {}
+        numbers = self._numbers.of(lambda: {one.seq: len(items) - at for at, one in enumerate(items)}, items)
 
         def line(one: LogCheckpoint) -> Row:
-            return _line(one, numbers.get(one.seq), world.status, paper)
+            return _line(one, numbers.get(one.seq) if whole else None, world.status, paper)
 
         none = "None stands in the log yet: w writes one."
         shown = None if world.log_checkpoints is None else items

@@ -13,6 +13,7 @@ from ui.activity_words import day, fields_line, trail_line, url_of
 from ui.answering import Key
 from ui.doubt_words import identified, known, read_back_before, sent_bytes, steps
 from ui.frame import Hint, last_rule, title
+from ui.kept import Kept
 from ui.listing import Listing
 from ui.messages import ReadBack, Settle
 from ui.paper import CARET, LINE, Paper, Role, Row, Span, cut_end, cut_middle, fit, row, rule, tail, width_of, wrap
@@ -43,6 +44,7 @@ class Doubts(ListScreen[DoubtRow]):
     _settling: str | None = None
     _outcome: str | None = None
     _reason: str = ""
+    _oldest: "Kept[int]" = field(default_factory=Kept)
     _resting: Resting = field(default_factory=Resting)
     _opened: Scrolled = field(default_factory=Scrolled)
 
@@ -127,7 +129,7 @@ class Doubts(ListScreen[DoubtRow]):
         else:
             body += _detail(item, _trail(item, world), paper)
             body += self._answer_rows(item, world, paper)
-        oldest = min((one.sent_at_ms for one in items), default=now.wall_ms)
+        oldest = self._oldest.of(lambda: min((one.sent_at_ms for one in items), default=now.wall_ms), items)
         count = f"{len(items)} open, oldest {words.duration(now.wall_ms - oldest)}" if items else ""
         return Sheet(
             title=title(paper, f"In doubt {self.listed.filter_words(paper)}".rstrip(), count),

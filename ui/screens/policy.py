@@ -19,6 +19,7 @@ from ui.paper import CARET, LINE, Paper, Role, Row, Span, cut_end, fit, row, rul
 from ui.policy_rows import Shown, fault_words, shown_of, warnings_of
 from ui.screens.sheet import Effect, Moment, Say, Sheet, body_height, filled
 from ui.scrolled import Scrolled
+from ui.served_log import ActivityRow
 from ui.served_policy import ChangeRow, PolicyFacts
 from ui.world import World
 
@@ -47,6 +48,9 @@ class PolicyScreen:
     _too_long: bool = False
     _paper: Paper = field(default_factory=lambda: Paper(width=0, height=0))
     _items: "Kept[Sequence[Shown]]" = field(default_factory=Kept)
+    _musts: "Kept[frozenset[str]]" = field(default_factory=Kept)
+    _heads: "Kept[list[Row]]" = field(default_factory=Kept)
+    _since: "Kept[int | None]" = field(default_factory=Kept)
     _opened: Scrolled = field(default_factory=Scrolled)
 
     def in_field(self, world: World) -> bool:
@@ -126,7 +130,8 @@ class PolicyScreen:
             )
             self._drawn = frozenset({item.id} if item is not None and whole else ())
             return sheet
-        head = _head(facts, paper, now, self.own_uid)
+        head = self._heads.of(lambda: _head(facts, paper, now, self.own_uid), facts, paper)
+        since = self._since.of(lambda: _trusted_at_ms(world.activity), world.activity)
         answers = self._answer_rows(facts, world, paper, now) if facts.waits else []
         detail = _detail(item, paper, DETAIL_ROWS if paper.height < TALL else DETAIL_ROWS_TALL)
         room = max(body_height(paper) - len(head) - len(detail) - len(answers), 1)
@@ -137,9 +142,11 @@ class PolicyScreen:
         )
         self._too_long = item is not None and item.must and item.cut and item.id not in self._drawn | self._seen
         self._in_sight = frozenset(one.id for one in shown)
-        self._must = frozenset(one.id for one in items if one.must)
+        self._must = self._musts.of(lambda: frozenset(one.id for one in items if one.must), items)
         return Sheet(
-            title=title(paper, f"{_name(facts)} {self.listed.filter_words(paper)}".rstrip(), _in_force(world, now)),
+            title=title(
+                paper, f"{_name(facts)} {self.listed.filter_words(paper)}".rstrip(), _in_force(facts, since, now)
+            ),
             body=filled([*head, *rows, *detail, *answers], paper),
             last_rule=last_rule(paper),
             hints=_hints(paper) if facts.waits else _calm_hints(paper),
@@ -189,12 +196,15 @@ def _name(facts: PolicyFacts) -> str:
     return "Policy: a change waits for your trust" if facts.waits else "Policy"
 
 
-def _in_force(world: World, now: Moment) -> str:
-    facts = world.policy
-    if facts is None or not facts.digest:
+def _trusted_at_ms(rows: Sequence[ActivityRow] | None) -> int | None:
+    """By the log, as far as this window has read it."""
+    return next((one.at_ms for one in rows or () if one.event == "policy.trusted"), None)
+
+
+def _in_force(facts: PolicyFacts, trusted_at_ms: int | None, now: Moment) -> str:
+    if not facts.digest:
         return "none in force: all is denied"
-    trusted = next((one.at_ms for one in world.activity or () if one.event == "policy.trusted"), None)
-    since = f"counter {facts.counter}" if trusted is None else near(trusted, now.wall_ms)
+    since = f"counter {facts.counter}" if trusted_at_ms is None else near(trusted_at_ms, now.wall_ms)
     return f"in force: {words.short_digest(facts.digest).removeprefix('sha256:')}, {since}"
 
 

@@ -4,7 +4,7 @@ Below the live ones stand those that ended, as the log tells of them; it also gi
 Foreign are directories, labels and the names of programs: they stand in quotes or in columns of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -19,7 +19,7 @@ from ui.messages import EndSession, Mute, RevokeGrant
 from ui.paper import LINE, Paper, Role, Row, Span, cut_end, row, rule
 from ui.screens.listed import ListScreen
 from ui.screens.sheet import AskFirst, Choice, Effect, Moment, Say, Sheet, body_height, filled
-from ui.served import GrantRow, Link, SessionRow
+from ui.served import GrantRow, Link, SessionLimits, SessionRow
 from ui.served_log import PastSession
 from ui.session_rows import About, HeldGrant, Item, UnderWay, items_of, more_of, takes_no_focus
 from ui.wording import dressed, effect_role
@@ -44,13 +44,15 @@ class Sessions(ListScreen[Item]):
     listed: Listing[Item] = field(default_factory=_listing)
     _folded: frozenset[str] = frozenset()
     _items: "Kept[list[Item]]" = field(default_factory=Kept)
+    _past: "Kept[dict[str, PastSession]]" = field(default_factory=Kept)
 
     def draw(self, world: World, paper: Paper, now: Moment) -> Sheet:
         items = self._of(world)
         room = max(body_height(paper) - DETAIL_ROWS - 1, 1)
         head = row(Span(f" {'Who':<{TO_AGE}}{'Age':<7}{'Calls':>6}{'Denied':>8}  Where", Role.FAINT))
         body = [head, *self.rows(items, lambda item: _line(item, paper, now), paper, room, empty="No session is open.")]
-        body += _detail(self.listed.focused(items), world, paper)
+        past = self._past.of(lambda: {one.id: one for one in world.past}, world.past)
+        body += _detail(self.listed.focused(items), past, world.limits, paper)
         alive = f"{len(world.sessions)} alive, {words.counted(len(world.grants), 'grant')}"
         return Sheet(
             title=title(paper, f"Sessions {self.listed.filter_words(paper)}".rstrip(), alive),
@@ -213,10 +215,10 @@ def _column(text: str, width: int, paper: Paper) -> str:
     return shown + " " * (width - cells(shown))
 
 
-def _detail(item: Item | None, world: World, paper: Paper) -> list[Row]:
+def _detail(item: Item | None, past: Mapping[str, PastSession], limits: SessionLimits, paper: Paper) -> list[Row]:
     match item:
         case SessionRow():
-            return _session_detail(item, world, paper)
+            return _session_detail(item, past.get(item.id), limits, paper)
         case HeldGrant(grant=grant):
             scope = paper.foreign(grant.scope, limit=paper.width - 12)
             return [
@@ -238,14 +240,12 @@ def _detail(item: Item | None, world: World, paper: Paper) -> list[Row]:
             return [row(LINE * paper.width)]
 
 
-def _session_detail(item: SessionRow, world: World, paper: Paper) -> list[Row]:
+def _session_detail(item: SessionRow, past: PastSession | None, limits: SessionLimits, paper: Paper) -> list[Row]:
     name = f"{paper.foreign(item.agent, limit=30)} pid {item.pid}"
     label = f"   label says: {paper.quote(item.label, limit=30)}" if item.label else ""
-    limits = world.limits
     cards = f"{limits.cards_per_min} cards a minute, {limits.cards_per_session} a session"
     told = "not told" if limits.cards_per_min is None else cards
     tree = cut_end(_chain(item, paper, pids=True), paper.width - 9 - cells(label), paper.dots)
-    past = next((one for one in world.past if one.id == item.id), None)
     return [
         row(rule(paper.width, LINE, left=name)),
         dressed(f" tree    {tree}{label}"),
