@@ -14,8 +14,8 @@ from broker.core.effects import effect_word
 from broker.core.identity import UNIDENTIFIED
 from broker.core.policy.evaluate import STRICTNESS, decide
 from broker.core.policy.hours import Moment, turns
-from broker.core.policy.match import Facts
-from broker.core.policy.model import Allow, Ask, Operation, Policy, Rule, Service
+from broker.core.policy.match import Facts, globs_meet
+from broker.core.policy.model import AgentProgram, Allow, Ask, Operation, Policy, Rule, Service
 from broker.core.policy.overview import relevant
 from broker.core.policy.place import Place
 from broker.core.policy.requirements import wanted
@@ -347,15 +347,37 @@ def _agents(old: Policy, new: Policy) -> Iterator[Change]:
     for name in sorted(set(old.agents) & set(new.agents)):
         was, agent = old.agents[name], new.agents[name]
         if (was.exe, was.argv, was.sha256) != (agent.exe, agent.argv, agent.sha256):
-            what = "the programs that it names as trusted"
-            yield Change(
-                direction=LOOSENS,
-                subject=f"agent {name}",
-                was=what,
-                becomes="changed",
-                place=agent.place,
-                was_place=was.place,
-            )
+            yield _renamed(name, "the programs that it names as trusted", "changed", agent.place, was.place)
+    for name in sorted(set(new.agents) - set(old.agents)):
+        taken = _taken(new.agents[name], old.agents)
+        if taken:
+            yield _renamed(name, "no name", f"names what was called {taken}", new.agents[name].place, None)
+    for name in sorted(set(old.agents) - set(new.agents)):
+        left = _taken(old.agents[name], new.agents)
+        if left:
+            yield _renamed(name, f"named what is now called {left}", "no name", None, old.agents[name].place)
+
+
+def _taken(entry: AgentProgram, others: Mapping[str, AgentProgram]) -> str:
+    return ", ".join(name for name in sorted(others) if _goes_before(entry, others[name]))
+
+
+def _renamed(name: str, was: str, becomes: str, place: Place | None, was_place: Place | None) -> Change:
+    return Change(
+        direction=LOOSENS,
+        subject=f"agent {name}",
+        was=was,
+        becomes=becomes,
+        place=place or was_place,
+        was_place=was_place,
+        is_gone=place is None,
+    )
+
+
+def _goes_before(entry: AgentProgram, other: AgentProgram) -> bool:
+    """Whether a program that the other entry names may go by this one: the first name that fits is taken."""
+    apart = entry.sha256 is not None and other.sha256 is not None and entry.sha256 != other.sha256
+    return entry.name < other.name and not apart and globs_meet(entry.exe, other.exe)
 
 
 def _limits(old: Policy, new: Policy) -> Iterator[Change]:

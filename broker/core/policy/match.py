@@ -18,6 +18,8 @@ from broker.core.ssh.paths import remote_segments
 from broker.core.ssh.shell_words import split
 from broker.core.urls import segments_of
 
+GLOBS_MAX = 40_000  # characters of one times those of the other
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
@@ -98,6 +100,22 @@ def may_match(rule: Rule, facts: Facts) -> bool:
 def fits(pattern: str, text: str) -> bool:
     """`*` stands for any run of characters; parsing admits no other special character."""
     return pattern == text or ("*" in pattern and fnmatchcase(text, pattern))
+
+
+def globs_meet(one: str, other: str) -> bool:
+    """Whether some text fits both patterns. Said of any two that are too long to tell."""
+    if len(one) * len(other) > GLOBS_MAX:
+        return True
+    below = [all(mark == "*" for mark in other[at:]) for at in range(len(other) + 1)]
+    for mark in reversed(one):
+        row = [False] * len(other) + [mark == "*" and below[-1]]
+        for at in range(len(other) - 1, -1, -1):
+            if mark == "*" or other[at] == "*":
+                row[at] = (below[at] or row[at + 1]) if mark == "*" else (row[at + 1] or below[at])
+            else:
+                row[at] = mark == other[at] and below[at + 1]
+        below = row
+    return below[0]
 
 
 @lru_cache(maxsize=4096)

@@ -140,3 +140,38 @@ def test_no_request_is_decided_otherwise_without_being_told(
     if was != becomes:
         wanted = "loosens" if ranks[str(becomes)] < ranks[str(was)] else "tightens"
         assert wanted in {change.direction for change in changes}
+
+
+def named(**programs: str) -> str:
+    return "[agents]\n" + "".join(f'{name} = {{ exe = "{exe}" }}\n' for name, exe in programs.items())
+
+
+def test_a_name_that_takes_the_programs_of_another_is_told() -> None:
+    deny = rule("a", "per_call") + rule("b", "deny", 'agents = ["codex"]')
+    before = policy_of(SHOP, named(codex="*/codex") + deny)
+    taken = policy_of(SHOP, named(codex="*/codex", alias="/usr/bin/co*") + deny)
+    beside = policy_of(SHOP, named(codex="*/codex", alias="/usr/bin/other") + deny)
+    behind = policy_of(SHOP, named(codex="*/codex", other="/usr/bin/co*") + deny)
+
+    def told_of(old: Policy, new: Policy) -> list[tuple[str, str, str]]:
+        return [
+            (one.direction, one.was, one.becomes)
+            for one in diff_decisions(old, new)
+            if one.subject.startswith("agent ")
+        ]
+
+    assert [("loosens", "no name", "names what was called codex")] == told_of(before, taken)
+    assert [("loosens", "named what is now called codex", "no name")] == told_of(taken, before)
+    assert [] == told_of(before, beside)
+    assert [] == told_of(before, behind), "the first name in order is taken"
+
+
+def test_programs_that_are_told_apart_by_their_digests_take_nothing_from_each_other() -> None:
+    def with_digest(*digests: str) -> Policy:
+        names = zip(("alias", "codex"), digests, strict=False)
+        lines = "".join(f'{name} = {{ exe = "*/codex", sha256 = "{digest * 64}" }}\n' for name, digest in names)
+        return policy_of(SHOP, f"[agents]\n{lines}" + rule("r", "per_call"))
+
+    alone = policy_of(SHOP, f'[agents]\ncodex = {{ exe = "*/codex", sha256 = "{"a" * 64}" }}\n' + rule("r", "per_call"))
+    assert [] == [one for one in diff_decisions(alone, with_digest("b", "a")) if one.subject == "agent alias"]
+    assert [one for one in diff_decisions(alone, with_digest("a", "a")) if one.subject == "agent alias"]

@@ -3,12 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.contract.reasons import ApprovalRule, Effect
 from broker.core.policy.match import (
+    GLOBS_MAX,
     Facts,
     facts_of,
     first_mismatch,
+    fits,
+    globs_meet,
     may_match,
     path_fits,
     pattern_segments,
@@ -130,3 +135,39 @@ def test_a_path_pattern_is_matched_by_segment(pattern: str, path: str, expected:
     segments = tuple(part for part in path.split("/") if part)
 
     assert expected == path_fits(pattern_segments(pattern), segments)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        ("/usr/bin/a", "/usr/bin/a", True),
+        ("/usr/bin/a", "/usr/bin/b", False),
+        ("*/a", "/usr/*", True),
+        ("*/a", "/usr/b", False),
+        ("*", "", True),
+        ("", "", True),
+        ("a", "", False),
+        ("a*b", "ab", True),
+        ("a*b", "a*c", False),
+        ("*x*", "*y*", True),
+        ("a*", "b*", False),
+        ("*a", "a*", True),
+        ("**", "a", True),
+    ],
+)
+def test_two_patterns_meet_where_some_text_fits_both(one: str, other: str, meet: bool) -> None:  # noqa: FBT001 - a verdict
+    assert meet == globs_meet(one, other) == globs_meet(other, one)
+
+
+GLOBS = st.text(alphabet="ab*", max_size=5)
+SPELLED = st.text(alphabet="ab", max_size=5)
+
+
+@given(GLOBS, GLOBS, SPELLED)
+def test_patterns_that_fit_one_text_are_said_to_meet(one: str, other: str, text: str) -> None:
+    if fits(one, text) and fits(other, text):
+        assert globs_meet(one, other)
+
+
+def test_patterns_that_are_too_long_to_tell_are_said_to_meet() -> None:
+    assert globs_meet("a" * GLOBS_MAX, "bb")
