@@ -111,7 +111,7 @@ def remote(seen: Observed) -> Iterator[str]:
     done = sum(one.what in {"committed", "repeated"} for one in found.events)
     if found.committed > len(claimed) + len(open_):
         told = ", ".join(_gist(step) for step in changes) or "no change at all"
-        yield f"remote_committed {found.committed} times there; {len(claimed)} applied and {len(open_)} open here: {told}"
+        yield f"remote_committed {found.committed} times there; here {len(claimed)} applied, {len(open_)} open: {told}"
     if len(claimed) > done:
         yield f"{len(claimed)} changes are claimed, and {done} were made"
     if want.unknown is None:
