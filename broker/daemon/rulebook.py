@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from broker.client.places import Places
 from broker.contract.wire import JsonValue
-from broker.core.policy.diff import Change, compared
+from broker.core.policy.changes import Change
+from broker.core.policy.diff import compared
 from broker.core.policy.faults import Fault
 from broker.core.policy.hours import Moment
 from broker.core.policy.model import Policy

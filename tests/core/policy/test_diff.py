@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.policy.diff import Change, diff_decisions
+from broker.core.policy.changes import Change
+from broker.core.policy.diff import diff_decisions
 from broker.core.policy.model import Policy
 from tests.fakes.policies import SHOP, policy_of
 
