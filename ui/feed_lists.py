@@ -62,7 +62,8 @@ def ended(client: ControlClient, task: EndSession) -> str:
     kill = answer.part("kill")
     if not answer.flag("killed"):
         return "the session is ended; its processes could not be ended"
-    left = kill.number("left")
-    if left:
-        return f"the session is ended; of its processes {left} are still there"
-    return "the session is ended, and its processes with it"
+    left, escape = kill.number("left"), kill.text("escape")
+    said = (
+        f"the session is ended; of its processes {left} are still there" if left else "ended, and its processes with it"
+    )
+    return f"{said}. {escape}" if escape else said

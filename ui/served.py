@@ -117,6 +117,8 @@ class SessionRow:
     in_flight: tuple[InFlight, ...] = ()
     in_flight_more: int = 0
     done: tuple[tuple[str, int], ...] = ()
+    interpreter: bool = False
+    naming: tuple[str, str | None] | None = None  # exe and argv that would name it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,9 +303,17 @@ def sessions(value: JsonValue) -> tuple[SessionRow, ...]:
             ),
             in_flight_more=item.number("in_flight_more"),
             done=tuple((name, item.part("done").number(name)) for name in item.part("done").whole),
+            interpreter=item.flag("interpreter"),
+            naming=_naming(item.part("naming")),
         )
         for item in Fields(value).parts("sessions")
     )
+
+
+def _naming(part: Fields) -> tuple[str, str | None] | None:
+    argv = part.value("argv")
+    words = argv if isinstance(argv, str) else " ".join(part.texts("argv")) or None
+    return (part.text("exe"), words) if part.text("exe") else None
 
 
 def session_limits(value: JsonValue) -> SessionLimits:

@@ -7,7 +7,20 @@ import pytest
 
 from broker.contract.neutralise import cells
 from tests.fakes.cards import NOW_MS
-from tests.ui.list_rows import BACKUP, CLAUDE, CREDENTIALS, DEPLOY, DONE, EDITED, IN_USE, READS, USES, WEB_3, checkpoint
+from tests.ui.list_rows import (
+    BACKUP,
+    CLAUDE,
+    CREDENTIALS,
+    DEPLOY,
+    DONE,
+    EDITED,
+    IN_USE,
+    READS,
+    UNNAMED,
+    USES,
+    WEB_3,
+    checkpoint,
+)
 from tests.ui.scenes import READY, Scene
 from ui.list_messages import (
     CheckCredential,
@@ -284,3 +297,18 @@ def test_a_click_on_a_line_that_only_tells_moves_nothing() -> None:
     made.window.clicked(5, 5)
 
     assert made.drawn().rows()[4].startswith("▌")
+
+
+def test_a_program_that_no_policy_names_is_shown_with_what_would_name_it() -> None:
+    made = Scene().connect().press("3")
+    unnamed = replace(UNNAMED, naming=("/usr/bin/python3", "/srv/agent\u202e.py"))
+    made.feed.tell(SessionsNews(sessions=(unnamed,), grants=()))
+
+    assert '[agents.NAME] exe "/usr/bin/python3", argv "/srv/agent\\u{202e}.py"' in text(made)
+
+
+def test_an_interpreter_that_has_a_name_is_flagged() -> None:
+    made = Scene().connect().press("3")
+    made.feed.tell(SessionsNews(sessions=(replace(CLAUDE, interpreter=True),), grants=()))
+
+    assert "! an interpreter: it may run anything" in text(made)

@@ -142,7 +142,8 @@ def _about_line(item: About, paper: Paper) -> Row:
         by = "named by `doorward listen`" if session.named_by == "listener" else "named by [agents]"
         digest = ", file digest as declared" if session.digest_ok else ""
         program = paper.foreign(PurePosixPath(session.exe or "").name or "program not known", limit=40)
-        return row(f"{bar} {by}: ", Span(program, Role.FOREIGN), digest)
+        vague = Span("  ! an interpreter: it may run anything", Role.LOOK) if session.interpreter else Span("")
+        return row(f"{bar} {by}: ", Span(program, Role.FOREIGN), digest, vague)
     name_it = "    name it: doorward policy add"
     chain = cut_end(_chain(session, paper, pids=False), paper.width - len(name_it) - 4, paper.dots)
     return row("  ", Span(chain, Role.FOREIGN), name_it)
@@ -249,9 +250,18 @@ def _session_detail(item: SessionRow, past: PastSession | None, limits: SessionL
     return [
         row(rule(paper.width, LINE, left=name)),
         dressed(f" tree    {tree}{label}"),
-        row(f" limits  {told}   a yes reaches {_COVERS.get(item.span, 'one connection')}"),
+        _naming(item, paper) or row(f" limits  {told}   a yes reaches {_COVERS.get(item.span, 'one connection')}"),
         row(f" done    {_done(past, paper) if past is not None else _ends(item)}"),
     ]
+
+
+def _naming(item: SessionRow, paper: Paper) -> Row:
+    """What would name a program that no policy names."""
+    if item.identified or item.naming is None:
+        return ()
+    exe, argv = item.naming
+    program = f"exe {paper.quote(exe)}" + (f", argv {paper.quote(argv)}" if argv else "")
+    return dressed(cut_end(f" name    [agents.NAME] {program}", paper.width, paper.dots))
 
 
 _EFFECTS = {"READ": "read", "WRITE": "write", "DELETE": "deletion", "RUN": "run"}
