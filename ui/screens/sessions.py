@@ -142,7 +142,7 @@ def _about_line(item: About, paper: Paper) -> Row:
         by = "named by `doorward listen`" if session.named_by == "listener" else "named by [agents]"
         digest = ", file digest as declared" if session.digest_ok else ""
         program = paper.foreign(PurePosixPath(session.exe or "").name or "program not known", limit=40)
-        vague = Span("  ! an interpreter: it may run anything", Role.LOOK) if session.interpreter else Span("")
+        vague = Span("  ! an interpreter", Role.LOOK) if session.interpreter else Span("")
         return row(f"{bar} {by}: ", Span(program, Role.FOREIGN), digest, vague)
     name_it = "    name it: doorward policy add"
     chain = cut_end(_chain(session, paper, pids=False), paper.width - len(name_it) - 4, paper.dots)
