@@ -92,6 +92,20 @@ def check_blocks(table: Table, read: Operation) -> None:
         )
 
 
+def check_reach(table: Table, read: Operation) -> None:
+    """What an operation declares for itself, and what could never take place in it."""
+    is_followed = read.effect is Effect.READ and read.method in {"GET", "HEAD"}
+    if "redirect" in table and read.redirect.follow is Follow.SAME_HOST_GET_ONLY and not is_followed:
+        table.fault_at(
+            (*table.path, "redirect", "follow"), "only a read by GET or HEAD is followed", 'follow = "never"'
+        )
+    declared = read.completeness
+    asks_more = declared is not None and declared.over_ask and declared.full_page_means_cut
+    if "completeness" in table and asks_more and (read.pagination is None or read.pagination.size_param is None):
+        path = (*table.path, "completeness", "over_ask")
+        table.fault_at(path, "nothing says in which argument a number of rows is asked for", "pagination.size_param")
+
+
 def _resends_in_doubt(rule: AnswerRule) -> bool:
     unknown = rule.remote_effect is RemoteEffect.UNKNOWN
     unknown |= rule.remote_effect is None and rule.category in _UNKNOWN_BY_DEFAULT

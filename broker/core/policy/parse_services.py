@@ -22,7 +22,7 @@ from broker.core.policy.keys import (
     TLS,
 )
 from broker.core.policy.model import KEY_NAME, Operation, ReadBack, Service, Tls
-from broker.core.policy.parse_answers import blocks_over, check_blocks
+from broker.core.policy.parse_answers import blocks_over, check_blocks, check_reach
 from broker.core.policy.parse_request import STAND_IN, check_arguments, known_names, names_of, request_of
 from broker.core.policy.parse_rules import NAME, NAME_SHAPE
 from broker.core.policy.parse_ssh import ssh_service_of
@@ -160,6 +160,7 @@ def operation_of(name: str, table: Table, inherited: Operation) -> Operation:
         ),
     )
     check_blocks(table, read)
+    check_reach(table, read)
     return check_arguments(table, read)
 
 

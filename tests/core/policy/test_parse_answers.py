@@ -293,3 +293,37 @@ def test_a_warning_has_an_owner_and_a_date() -> None:
     ).warnings
 
     assert ("me", "2027-01-31") == (warning.owner, str(warning.review_by))
+
+
+@pytest.mark.parametrize(
+    ("request_", "effect", "text", "fault"),
+    [
+        (
+            'method = "POST", path = "/"',
+            "read",
+            'redirect = { follow = "same_host_get_only" }',
+            "only a read by GET or",
+        ),
+        (
+            'method = "GET", path = "/"',
+            "write",
+            'redirect = { follow = "same_host_get_only" }',
+            "only a read by GET or",
+        ),
+        ('method = "GET", path = "/"', "read", 'redirect = { follow = "same_host_get_only" }', None),
+        ('method = "HEAD", path = "/"', "read", 'redirect = { follow = "same_host_get_only" }', None),
+        ('method = "POST", path = "/"', "write", 'redirect = { follow = "never" }', None),
+        (
+            'method = "GET", path = "/", query = ["n"]',
+            "read",
+            'completeness = { items = "json", full_page_means_cut = true, cap = 9, over_ask = 1 }',
+            "nothing says in which argument",
+        ),
+    ],
+)
+def test_what_could_never_take_place_is_told(request_: str, effect: str, text: str, fault: str | None) -> None:
+    head = f'{HEAD}[services.s.operations.o]\nrequest = {{ {request_} }}\neffect = "{effect}"\n'
+    if fault is None:
+        assert "o" in policy_of(head + text).services["s"].operations
+    else:
+        assert [fault in told for told in faults_of(head + text)] == [True]
