@@ -157,7 +157,7 @@ def test_the_interface_in_a_terminal(asked: Asked, tmp_path: Path) -> None:
         harmless = until(lambda: record.read_bytes().decode("utf-8"))
         for at in range(2, len(asked.cards) + 1):
             window.keys("j")
-            assert_decision_in_sight(window.until(f"─ {at} of {len(asked.cards)} ─", "a Approve once"))
+            assert_decision_in_sight(window.until(f"─ {at} of {len(asked.cards)}", "a Approve once"))
             for view in VIEWS:
                 look(window, view)
         for screen in "2345671":
