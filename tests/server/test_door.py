@@ -161,25 +161,36 @@ import socket, sys
 links = []
 for _ in range(int(sys.argv[2])):
     link = socket.socket(socket.AF_UNIX)
-    link.connect(sys.argv[1])
-    link.sendall(b"GET /v1/session HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n")
-    link.recv(1)
+    try:
+        link.connect(sys.argv[1])
+        link.sendall(b"GET /v1/session HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n")
+        link.recv(1)
+    except OSError:
+        pass  # turned away, or cut for another
     links.append(link)
+print("all", flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
-def swarm(face: AgentFace, *, processes: int, each: int) -> Iterator[None]:
+def swarm(face: AgentFace, *, processes: int, each: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
     """Processes that asked once over so many connections, and stay."""
     words = [sys.executable, "-I", "-c", SWARM, face.path, str(each)]
-    running = [subprocess.Popen(words, stdin=subprocess.PIPE) for _ in range(processes)]
+    running = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(processes)]
     try:
-        yield
+        yield running
     finally:
         for process in running:
             process.kill()
             process.communicate()
+
+
+async def all_came(running: "list[subprocess.Popen[bytes]]") -> None:
+    """Wait until none of them connects any more: who has not spoken yet is the first to make room."""
+    for process in running:
+        assert process.stdout is not None
+        assert b"all\n" == await asyncio.to_thread(process.stdout.readline)
 
 
 async def test_who_holds_most_gives_a_place_to_who_holds_less(tmp_path: Path) -> None:
@@ -188,7 +199,8 @@ async def test_who_holds_most_gives_a_place_to_who_holds_less(tmp_path: Path) ->
         mine = await face.wire()
         mine.ask("GET", "/v1/session")
         await mine.answer()
-        with swarm(face, processes=2, each=3):
+        with swarm(face, processes=2, each=3) as running:
+            await all_came(running)
             await face.until(lambda: 6 == len(door_of(face)) == len(face.connections))
             newcomer = await face.wire()
             newcomer.ask("GET", "/v1/session")
