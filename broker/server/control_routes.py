@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from broker.contract.wire import JsonObject, JsonValue
+from broker.core.audit_query import AuditQuery
 from broker.core.identity import PeerFacts
 from broker.ports import PolicySource
 from broker.server import faults
@@ -140,10 +141,10 @@ class ControlApi:
             _route("GET", "/v1/operations", session, self._operations),
             _route("POST", "/v1/operations/{id}/settle", signature, self._settle, verb="operation.settle"),
             _route("POST", "/v1/operations/{id}/reconcile", session, self._reconcile),
-            _route("GET", "/v1/audit/events", session, self._audit_events),
-            _route("GET", "/v1/audit/activity", session, self._audit_activity),
-            _route("GET", "/v1/audit/sessions", session, self._audit_sessions),
-            _route("GET", "/v1/audit/checkpoints", session, self._audit_checkpoints),
+            _route("GET", "/v1/audit/events", session, lambda ask: office.audit_events(_query(ask))),
+            _route("GET", "/v1/audit/activity", session, lambda ask: office.audit_activity(_query(ask))),
+            _route("GET", "/v1/audit/sessions", session, lambda ask: office.audit_sessions(_query(ask))),
+            _route("GET", "/v1/audit/checkpoints", session, lambda ask: office.audit_checkpoints(_query(ask))),
             _route("POST", "/v1/audit/checkpoint", nothing, lambda _: office.audit_checkpoint()),
             _route("GET", "/v1/diagnostics/{id}", session, lambda ask: office.diagnostic(ask.name)),
         ]
@@ -344,18 +345,6 @@ class ControlApi:
     async def _reconcile(self, asking: Asking) -> JsonValue:
         return await self._office.reconcile(asking.name)
 
-    async def _audit_events(self, asking: Asking) -> JsonValue:
-        return await self._office.audit_events(audit_query(asking.request.query.items()))
-
-    async def _audit_activity(self, asking: Asking) -> JsonValue:
-        return await self._office.audit_activity(audit_query(asking.request.query.items()))
-
-    async def _audit_checkpoints(self, asking: Asking) -> JsonValue:
-        return await self._office.audit_checkpoints(audit_query(asking.request.query.items()))
-
-    async def _audit_sessions(self, asking: Asking) -> JsonValue:
-        return await self._office.audit_sessions(audit_query(asking.request.query.items()))
-
 
 @web.middleware
 async def control_errors(
@@ -382,6 +371,10 @@ def _route(
 ) -> Route:
     shape = "statement" if need is Need.SIGNATURE else schema
     return Route(method=method, path=path, need=need, schema=shape, handler=handler, verb=verb)
+
+
+def _query(asking: Asking) -> AuditQuery:
+    return audit_query(asking.request.query.items())
 
 
 def _too_large() -> ControlError:
