@@ -53,6 +53,7 @@ HUMAN_VERBS = {
     "policy": ("policy", "check, trust, explain, add, diff, schema"),
     "diagnostics": ("diagnostics", "the details of a failure, by the reference in its result"),
     "audit": ("audit", "verify, show, export the log; checkpoints of it"),
+    "matrix": ("matrix", "run the failure matrix, or serve its far sides alone"),
 }
 INTERRUPTED = 130
 _REFUSALS = {  # codes of control.sock that say more than "it failed"

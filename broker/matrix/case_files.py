@@ -12,7 +12,7 @@ from pathlib import Path
 
 from broker.contract.wire import JsonObject, JsonValue
 from broker.matrix import packs, points
-from broker.matrix.cases import APPROVERS, DECISIONS, POLICIES, REVIEW, Agent, Answer, Ask, Case, Fault, Gate
+from broker.matrix.cases import AD_HOC, APPROVERS, DECISIONS, POLICIES, REVIEW, Agent, Answer, Ask, Case, Fault, Gate
 from broker.matrix.expectations import EXPECT, expectation
 from broker.matrix.faults import CaseError, FileFault
 from broker.matrix.reading import Reading, Table
@@ -41,6 +41,7 @@ SCRIPTS = (
 )  # fmt: skip
 VERBS = ("http", "collect", "ssh")
 ARROW = "->"
+NOTE = Ask(fields={"service": AD_HOC, "method": "POST", "path": "/notes", "body": {"note": "it is there"}})
 MOST_ROUNDS = 1000
 _UNTOLD = frozenset({"verb", "effect", "service", "operation"})  # said elsewhere in what goes out
 
@@ -140,7 +141,7 @@ class _Shared:
         if service and service not in self._services:
             row.reading.fault(row.at("service"), f"there is no service {service!r}", self._known())
         if not operation:
-            return service or self._only(), None
+            return service or None, None  # a service that lets everything through
         owners = [name for name in self._services if operation in _operations(self._services[name])]
         if service:
             owners = [name for name in owners if name == service]
@@ -154,9 +155,6 @@ class _Shared:
         problem = "is declared by several services" if owners else "is declared by no service"
         row.reading.fault(row.at("operation"), f"the operation {operation!r} {problem}", "SERVICE.OPERATION")
         return service or None, operation
-
-    def _only(self) -> str | None:
-        return next(iter(self._services)) if len(self._services) == 1 else None
 
     def _known(self) -> str:
         return ", ".join(sorted(self._services)) or "a table in `services:`, or a pack in `packs:`"
@@ -286,11 +284,15 @@ def _agent(row: Table) -> Agent:
         return Agent()
     uses = table.table("uses")
     roles = {} if uses is None else {role: uses.table(role, REQUEST) for role in uses.values}
+    permitted = _chains(table, "permitted")
+    asks = {role: _use(told) for role, told in roles.items() if told is not None}
+    if any("attach_note" in chain for chain in permitted):
+        asks.setdefault("annotate", NOTE)
     return Agent(
         script=table.word("script", SCRIPTS, "act"),
-        permitted=_chains(table, "permitted"),
+        permitted=permitted,
         forbidden=_chains(table, "forbidden"),
-        uses={role: _use(told) for role, told in roles.items() if told is not None},
+        uses=asks,
     )
 
 

@@ -13,8 +13,9 @@ from broker.contract.wire import JsonObject, JsonValue
 from broker.matrix import points
 
 Effect = Literal["read", "write", "exec"]
+AD_HOC = "matrix"  # the service of requests that name none; it lets everything through
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
-APPROVERS = ("approve", "deny", "silent", "absent")
+APPROVERS = ("approve", "approve_session", "deny", "silent", "absent")
 POLICIES = ("none", "session", "per_call", "deny")
 DECISIONS = (
     "proceed",
@@ -101,6 +102,7 @@ class Prompts:
 
     number: int = 0
     gates: tuple[str, ...] | None = None  # session | call, in order
+    scopes: tuple[str, ...] | None = None  # once | session, of each yes, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,8 @@ def next_action(seen: Observed) -> Iterator[str]:
 def remote(seen: Observed) -> Iterator[str]:
     """3. What the far side wrote down is what the case expects, and agrees with what was claimed of it."""
     want, found = seen.case.expect.remote, seen.recorded
-    counts = {"received": found.received, "committed": found.committed, "keys": len(found.keys)}
+    own = seen.own
+    counts = {"received": own.received, "committed": own.committed, "keys": len(own.keys)}
     for key, number in counts.items():
         expected = getattr(want, key)
         if expected is not None and number != expected:

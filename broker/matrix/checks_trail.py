@@ -5,6 +5,7 @@ Pure, like checks.py. What a run leaves in the log is held against what the agen
 
 from collections.abc import Iterator
 
+from broker.matrix.cases import Prompts
 from broker.matrix.observed import Event, Observed
 from broker.matrix.transcript import Step
 
@@ -12,6 +13,7 @@ BEGINNINGS = frozenset({"action.requested", "reconcile.started"})
 ENDINGS = frozenset({"remote.answered", "deadline.expired", "transport.failed"})
 VERDICTS = frozenset({"OK", "OK_UNANCHORED"})
 SAME = ("category", "code", "retry", "remote_effect")
+GATES = {"session": "session", "per_call": "call"}
 FAR_STATUS = frozenset({"answered", "broke"})
 
 
@@ -71,12 +73,22 @@ def _expected(seen: Observed) -> Iterator[str]:
             yield f"{event} is not on record, or not in its place: {[one.name for one in events]}"
             break
     if want.prompts is not None:
-        cards = [one for one in seen.trail if one.name == "approval.requested"]
-        if len(cards) != want.prompts.number:
-            yield f"a human was asked {len(cards)} times, expected {want.prompts.number}"
-        gates = [str(one.fields.get("gate")) for one in cards]
-        if want.prompts.gates is not None and gates != list(want.prompts.gates):
-            yield f"the cards were of {gates}, expected {list(want.prompts.gates)}"
+        yield from _prompts(seen, want.prompts)
+
+
+def _prompts(seen: Observed, want: Prompts) -> Iterator[str]:
+    """How often, by which gate, and what each yes covers."""
+    decided = {one.correlation_id: one.fields.get("decision") for one in seen.trail if one.name == "policy.decided"}
+    cards = [one for one in seen.trail if one.name == "approval.requested"]
+    if len(cards) != want.number:
+        yield f"a human was asked {len(cards)} times, expected {want.number}"
+    gates = [GATES.get(str(decided.get(one.correlation_id)), "none") for one in cards]
+    if want.gates is not None and gates != list(want.gates):
+        yield f"the cards were of {gates}, expected {list(want.gates)}"
+    answers = [one.fields for one in seen.trail if one.name == "approval.decided"]
+    scopes = [str(one.get("scope")) for one in answers if one.get("decision") == "approve"]
+    if want.scopes is not None and scopes != list(want.scopes):
+        yield f"what was said yes to covers {scopes}, expected {list(want.scopes)}"
 
 
 def _against_the_far_side(seen: Observed) -> Iterator[str]:

@@ -10,7 +10,7 @@ EXPECT = (
 )  # fmt: skip
 COMPLETE = ("complete", "truncated", "returned", "reasons", "next_cursor")
 REMOTE = ("received", "committed", "keys", "unknown")
-PROMPTS = ("number", "gates")
+PROMPTS = ("number", "gates", "scopes")
 
 
 def expectation(table: Table) -> Expect:
@@ -31,7 +31,11 @@ def expectation(table: Table) -> Expect:
         events=table.texts("events") or (),
         prompts=None
         if prompts is None
-        else Prompts(number=prompts.whole("number"), gates=_words(prompts, "gates", ["session", "call"])),
+        else Prompts(
+            number=prompts.whole("number"),
+            gates=_words(prompts, "gates", ["session", "call"]),
+            scopes=_words(prompts, "scopes", ["once", "session"]),
+        ),
     )
 
 

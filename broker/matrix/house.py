@@ -145,11 +145,11 @@ class House:
         """What waits for a human now."""
         return self.client.approvals(state="pending")
 
-    def approve(self, card_id: str) -> Served:
+    def approve(self, card_id: str, *, scope: str = "once") -> Served:
         """Look at a card, wait until it may be answered, and say yes."""
         served = self.client.approval(card_id)
         wait_until(lambda: time.time() * 1000 > served.served_at_ms + served.arming_ms + 5)
-        self.client.approve(served, self.approver, confirm=served.card.typed_word)
+        self.client.approve(served, self.approver, scope=scope, confirm=served.card.typed_word)
         return served
 
     def deny(self, card_id: str) -> None:
@@ -209,6 +209,22 @@ class House:
         self.process = None
         self.client.close()
         return code
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.process is None else self.process.pid
+
+    def last_seq(self) -> int:
+        """The number of the last record of the log."""
+        audit = self.client.status()["audit"]
+        seq = audit.get("seq") if isinstance(audit, Mapping) else None
+        return seq if isinstance(seq, int) else 0
+
+    def is_unlocked(self) -> bool:
+        with suppress(ClientError):
+            vault = self.client.status()["vault"]
+            return isinstance(vault, Mapping) and vault.get("state") == "ready"
+        return False
 
     def is_alive(self) -> bool:
         if self.process is None or self.process.poll() is not None:

@@ -115,7 +115,7 @@ class HttpFaults:
         }
         servers = [await self._listen("plain"), await self._listen("narrow", is_narrow=True)]
         servers += [await self._listen(name, context) for name, context in contexts.items()]
-        self._origins["dns_failure"] = f"http://{NO_NAME}"
+        self._origins["dns_failure"] = f"https://{NO_NAME}"
         self._origins["refused"] = self._held_port(listens=False)
         self._origins["timeout"] = self._held_port(listens=True)
         self._ready.set()

@@ -10,14 +10,14 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from broker.contract.wire import JsonObject, JsonValue
-from broker.matrix.cases import Answer, Case
+from broker.matrix.cases import AD_HOC, Answer, Case
 from broker.matrix.house import House
 from broker.matrix.http_faults import HttpFaults
 from broker.matrix.http_plans import HttpAnswer, HttpFault, HttpPlan
+from broker.matrix.orders import orders
 from broker.matrix.records import Seen
 from broker.matrix.stage import Furnished, Run
 
-AD_HOC = "matrix"  # the service of cases that name none
 METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 CA_FILE = "matrix.pem"
 _PAD = re.compile(r"\{pad (\d{1,7})\}")
@@ -50,6 +50,7 @@ class HttpStage:
         self.far.arm(run.name, HttpPlan(answers=answers, fault=fault, honours_keys=honours, changes=not case.is_read))
         is_tls = origin.startswith("https:")
         return Furnished(
+            orders=orders(case, placing.value, service=AD_HOC),
             services={name: placing.service(one, is_tls=is_tls) for name, one in services.items()},
             origins=(origin,),
             files={CA_FILE: self.far.ca_pem} if is_tls else {},
@@ -105,9 +106,9 @@ def _used(case: Case) -> Mapping[str, JsonObject]:
     """The services that a case names; one that lets everything through where it names none."""
     told = {case.service, *(str(one.fields.get("service") or "") for one in case.agent.uses.values())}
     named = {name: table for name, table in case.services.items() if name in told}
-    if named:
-        return named
-    return {AD_HOC: {"kind": "http", "base_url": "http://matrix.invalid", "ad_hoc": METHODS}}
+    if case.service is None or AD_HOC in told:
+        named.setdefault(AD_HOC, {"kind": "http", "base_url": "http://matrix.invalid", "ad_hoc": METHODS})
+    return named
 
 
 def _fault(case: Case) -> HttpFault | None:

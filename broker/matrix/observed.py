@@ -5,6 +5,7 @@ Checks are pure functions of it, so that a doctored one has to be told.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from typing_extensions import override
 
@@ -45,7 +46,7 @@ class Observed:
     token: str = field(repr=False)
     steps: tuple[Step, ...]
     far: tuple[Seen, ...]
-    trail: tuple[Event, ...]  # of all its correlation ids, in the order of the log
+    trail: tuple[Event, ...]  # all that was done meanwhile, read-backs too, in the order of the log
     verdict: str = "OK"  # of the offline check of the whole log
     leaks: tuple[str, ...] = ()  # where the token was found
     daemon_died: bool = False  # and was started again meanwhile, as the case has it
@@ -59,8 +60,27 @@ class Observed:
     def recorded(self) -> Recorded:
         return recorded(self.far)
 
+    @property
+    def own(self) -> Recorded:
+        """What was written down of the case's own request, not of preparations, look-ups and notes."""
+        primary = self.primary
+        events = () if primary is None else self.events_of(primary)
+        sent = next((_sent(one) for one in events if one.name == "policy.decided"), None)
+        if sent is None:
+            return self.recorded
+        return recorded(tuple(one for one in self.far if one.detail.partition("?")[0] == sent))
+
     def events_of(self, step: Step) -> tuple[Event, ...]:
         return tuple(one for one in self.trail if one.correlation_id == step.correlation_id)
+
+
+def _sent(event: Event) -> str | None:
+    """Method and path of what was decided on, as a far side writes it down; None for what is no HTTP."""
+    request = event.fields.get("request")
+    url = request.get("url") if isinstance(request, Mapping) else None
+    if not isinstance(request, Mapping) or not isinstance(url, str):
+        return None
+    return f"{request.get('method')} {urlsplit(url).path}"
 
 
 def event_of(row: Mapping[str, JsonValue]) -> Event:

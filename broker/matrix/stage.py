@@ -35,6 +35,7 @@ class Run:
 class Furnished:
     """What the house needs for a run: tables of services, the credential, and where it is bound to."""
 
+    orders: Mapping[str, JsonObject]  # by role, see orders.py; `main` is the case's own request
     services: Mapping[str, JsonObject]
     origins: tuple[str, ...]
     kind: str = "bearer"
