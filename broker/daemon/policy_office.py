@@ -6,6 +6,7 @@ needs no library, sees what editors, package managers and network file systems d
 
 import asyncio
 import hashlib
+import logging
 from contextlib import suppress
 
 from broker.contract.reasons import VaultState
@@ -28,6 +29,7 @@ from broker.server.faults import ControlError
 from broker.server.ssh_shapes import asked
 from broker.vault import TrustedPolicy, Vault, verify
 
+LOG = logging.getLogger("doorward.daemon")
 LOOK_S = 1.0
 FIRST_MAX_CHARACTERS = 400  # of a fault, on record
 
@@ -140,7 +142,10 @@ class PolicyOffice(Credentials):
         """Run until cancelled."""
         while True:
             await asyncio.sleep(every_s)
-            await self.notice_policy()
+            try:
+                await self.notice_policy()
+            except Exception:  # looking at files must not end the daemon; it looks again
+                LOG.exception("the policy files were not looked at")
 
     async def notice_policy(self) -> None:
         """Look at the files; what changed is told, and the machine's own take force."""

@@ -5,6 +5,7 @@ The machine's take force as they are. What can't be read or does not load change
 stays. Where there is no last good one, nothing is allowed.
 """
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ from broker.policyfiles.directory import ROOT_UID, glance, read_directory, read_
 from broker.policyfiles.files import PolicyError, PolicyFile, policy_digest
 from broker.vault import TrustedPolicy
 
+LOG = logging.getLogger("doorward.daemon")
 NOTHING = Policy(digest="")
 
 
@@ -244,6 +246,9 @@ class Rulebook:
                 verified(files)
             except PolicyError as cause:
                 error = cause
+            except Exception:  # whatever a file brings about in the loader, it is refused and ends no daemon
+                LOG.exception("policy files could not be judged")
+                error = PolicyError("the files can't be judged; the daemon's log says why")
             self._judged = (files, error)
         return self._judged[1]
 
