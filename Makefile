@@ -14,6 +14,7 @@ TESTS ?= tests
 BIN := .venv/bin
 ENV := .venv/.set-up
 DEPS := build/.test-deps
+FUZZ := build/fuzz-venv/.set-up
 SOURCES := $(shell find broker ui policies packaging -type f -not -name '*.pyc' 2>/dev/null)
 
 .PHONY: help setup test-deps demo test lint types imports unit live bench tamper-table prompts lock pages wheel wheel-test clean
@@ -27,6 +28,10 @@ $(ENV): requirements-dev.lock pyproject.toml packaging/setup-venv.sh
 	@packaging/setup-venv.sh .venv requirements-dev.lock -e .
 	@touch $@
 
+$(FUZZ): requirements-fuzz.lock packaging/setup-venv.sh
+	@packaging/setup-venv.sh build/fuzz-venv requirements-fuzz.lock
+	@touch $@
+
 test-deps: $(DEPS) ## what the live tests need besides Python (Debian)
 
 $(DEPS): packaging/setup-test-deps.sh
@@ -36,7 +41,7 @@ $(DEPS): packaging/setup-test-deps.sh
 demo: $(ENV) ## the main job end to end, on a throw-away vault; no key press
 	@$(BIN)/python -I packaging/demo/run.py
 
-test: $(ENV) $(DEPS) lint types imports build/.wheel ## everything that CI runs
+test: $(ENV) $(DEPS) $(FUZZ) lint types imports build/.wheel ## everything that CI runs
 	@PATH="$$PATH:/usr/sbin:/sbin" tests/run_all.sh
 
 lint: $(ENV) ## style and format
@@ -53,7 +58,7 @@ imports: $(ENV) ## which part may import which
 unit: $(ENV) ## the fast tests; TESTS= narrows them
 	@$(BIN)/python -m pytest -q -m "not live" $(TESTS)
 
-live: $(ENV) $(DEPS) ## the tests with a real daemon, nginx and tmux
+live: $(ENV) $(DEPS) $(FUZZ) ## the tests with a real daemon, nginx and tmux
 	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -q -m live $(TESTS)
 
 tamper-table: $(ENV) ## every change of an audit log that we know of, its verdict, and what journalctl says of the like
@@ -65,11 +70,13 @@ prompts: $(ENV) ## how often a human is asked in three days of agents, when, and
 bench: $(ENV) ## measure against the goals
 	@$(BIN)/python -m pytest -q -s -o python_files='bench_*.py' tests/bench
 
-lock: ## write both lock files anew (needs uv)
+lock: ## write all lock files anew (needs uv)
 	@uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --all-extras \
 		pyproject.toml -o requirements.lock
 	@uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --all-extras \
 		--group dev pyproject.toml -o requirements-dev.lock
+	@uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+		packaging/fuzz.in -o requirements-fuzz.lock
 
 pages: $(ENV) ## the shell completions and the manual page, from the command's own parsers
 	@$(BIN)/python packaging/make_pages.py

@@ -5,6 +5,7 @@ control session. Who asks and what was signed is checked here; the Office does w
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from broker.server.shapes import ShapeError, UnreadableError, decoded, read_body
 
 BODY_MAX = 1 << 18
 READ_S = 30.0
+_CORRELATION_ID = re.compile(r"op_[0-9a-f]{44}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +345,8 @@ class ControlApi:
         return await self._office.settle(_signed(asking))
 
     async def _reconcile(self, asking: Asking) -> JsonValue:
+        if not _CORRELATION_ID.fullmatch(asking.name):  # the answer names it, and names nothing else so
+            raise ControlError("unknown", "There is no operation of that id. See: doorward operations list")
         return await self._office.reconcile(asking.name)
 
 

@@ -17,6 +17,7 @@ from tests.fakes.faces import ControlFace, Told, fresh_nonce
 from tests.fakes.vaults import CHEAP_KDF
 
 ID = "ap_0123456789ab"
+OP = "op_" + "0123456789ab" * 3 + "01234567"
 SIGNED: dict[str, tuple[str, str, dict[str, object]]] = {
     "thaw": ("POST", "/v1/thaw", {}),
     "session.unmute": ("POST", "/v1/sessions/se_0123456789ab/unmute", {"id": "se_0123456789ab"}),
@@ -209,15 +210,27 @@ async def test_what_is_sealed_needs_a_session_and_gets_it(tmp_path: Path) -> Non
         sealed = [route for route in await routes_of(face) if route.need is Need.SESSION]
         bodies = {"/v1/explain": {"request": {"service": "market", "method": "GET", "path": "/x"}}}
 
+        def path_of(route: Route) -> str:
+            return route.path.replace("{id}", OP if route.path.startswith("/v1/operations/") else ID)
+
         for route in sealed:
-            told = await face.ask(route.method, route.path.replace("{id}", ID), bodies.get(route.path))
+            told = await face.ask(route.method, path_of(route), bodies.get(route.path))
             assert (401, "control_session_required") == codes(told), route.path
         assert [] == face.office.done
         await face.open_session(pid=os.getpid())
         for route in sealed:
-            told = await face.ask(route.method, route.path.replace("{id}", ID), bodies.get(route.path))
+            told = await face.ask(route.method, path_of(route), bodies.get(route.path))
             assert 200 == told.status, route.path
         assert len(sealed) == len(face.office.done) - 1
+
+
+async def test_a_reconcile_of_what_is_no_id_is_answered_without_it(tmp_path: Path) -> None:
+    async with ControlFace(tmp_path) as face:
+        await face.open_session(pid=os.getpid())
+        for name in ("op_1", "%C3%8A%E2%80%AE", OP + "0", OP.upper()):
+            told = await face.ask("POST", f"/v1/operations/{name}/reconcile")
+            assert (404, "unknown") == codes(told)
+        assert [] == face.office.names()[1:]
 
 
 async def test_an_approval_needs_a_session_and_a_denial_does_not(tmp_path: Path) -> None:
