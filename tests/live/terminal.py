@@ -39,6 +39,15 @@ class Terminal:
     def screen(self) -> str:
         return self._run("capture-pane", "-t", "t", "-p")
 
+    @property
+    def title(self) -> str:
+        return self._run("display-message", "-p", "-t", "t", "#{pane_title}").strip()
+
+    def click(self, column: int, line: int) -> None:
+        """A click of the left button, as a terminal with a mouse tells it; counted from 1."""
+        for end in "Mm":
+            self.keys("-l", f"\x1b[<0;{column};{line}{end}")
+
     def keys(self, *names: str) -> None:
         """Type keys by their tmux names, one after the other."""
         self._run("send-keys", "-t", "t", *names)

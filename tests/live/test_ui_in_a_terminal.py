@@ -180,6 +180,21 @@ def test_held_enters_and_a_paste_without_brackets_decide_nothing(house: House, t
         assert [row["state"] for row in house.human.cards()] == ["pending"]
 
 
+def test_the_mouse_answers_nothing_and_the_title_counts(house: House, terminal: Terminal) -> None:
+    assert "doorward" == terminal.title
+    with house.agent() as agent:
+        agent.begin_act(service="shop", operation="orders.create", args={"name": "n-8"})
+        shown = terminal.until("orders.create", "ready").splitlines()
+        for words in ("[d Deny]", "a Approve once", "x Deny + end", "ready", "a  this one request"):
+            line = next(at for at, row in enumerate(shown, start=1) if words in row)
+            terminal.click(shown[line - 1].index(words) + 1, line)
+            time.sleep(0.3)  # longer than a key has to be alone
+        terminal.until("[d Deny]", "ready")
+
+        assert "doorward: 1 waiting" == terminal.title
+        assert [row["state"] for row in house.human.cards()] == ["pending"]
+
+
 def test_every_screen_and_pane_is_reached_by_its_key(house: House, terminal: Terminal) -> None:
     with house.agent() as agent:
         agent.begin_act(service="shop", operation="orders.create", args={"name": "n-7"}, reason="please")

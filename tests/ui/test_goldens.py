@@ -175,6 +175,7 @@ def test_a_wide_window() -> None:
 
 SIZES = ((80, 24), (80, 22), (120, 40))
 CARDS = {
+    "01_calm": calm_read,
     "02_delete": proven_delete,
     "03_gap": delete_accounts,
     "04_first_contact": first_contact,
@@ -186,7 +187,9 @@ CARDS = {
 @pytest.mark.parametrize(("width", "height"), SIZES, ids=["80x24", "80x22", "120x40"])
 @pytest.mark.parametrize("name", CARDS)
 def test_the_main_shapes_of_a_card_at_each_size(name: str, width: int, height: int) -> None:
-    scene = armed(Scene(width=width, height=height).connect((CARDS[name](), 1), (calm_read(100), 3)))
+    scene = armed(
+        Scene(width=width, height=height).connect((CARDS[name](), 1), (expiring(sample(), 100, "ap_000000000018"), 3))
+    )
 
     assert golden(f"card_{name}_{width}x{height}") == scene.rows()
 
