@@ -1,6 +1,7 @@
 """Whatever others write into a card, the terminal interface draws it harmless, in its place, and never as our words."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,19 @@ from broker.contract.wire import WireError, parse_json
 from tests.fakes.cards import NOW_MS, sample
 from tests.hostile_text import TEXTS, encodable, obeyed
 from tests.ui.cards import calm_read, expiring
-from tests.ui.scenes import Scene
+from tests.ui.scenes import READY, Scene, entry
 from ui.messages import (
     ActivityNews,
+    ApproverNews,
+    CardFault,
     CheckpointNews,
     DoubtsNews,
+    Lock,
+    Lost,
+    NotDone,
     PastNews,
     PolicyNews,
+    QueueNews,
     SessionsNews,
     TrailNews,
     VerdictNews,
@@ -240,6 +247,24 @@ OURS = {
     "", "READ", "vault", "approver", "policy", "audit", "daemon", "a", "s", "x", "d", "ready", "?",
     "j/k", "PgDn", "i", "o", "e", "n", "F", "L", "q", "a  ", "s  ",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=NUMBERS)
+def test_what_the_daemon_says_of_a_fault_of_its_state_or_of_a_queue_is_drawn_harmless(group: list[str]) -> None:
+    for text in group:
+        scene = Scene().connect((calm_read(), 1), status=replace(READY, warnings=(text,), vault_reason=text))
+        scene.feed.tell(NotDone(task=Lock(), code=text, problem=text))
+        assert_harmless(scene)
+        scene.feed.tell(CardFault(approval_id="ap_000000000001", problem=text))
+        assert_harmless(scene)
+        odd = replace(entry(calm_read()), effect=text, operation=text, target=text, agent=text, group=text)
+        scene.feed.tell(QueueNews(waiting=(odd, replace(odd, id="ap_2", state=text, ended_by=text))))
+        assert_harmless(scene.press("j", "slash"))
+        scene.feed.tell(Lost(since_ms=NOW_MS, tries=1, next_try_at_ms=NOW_MS, why=text))
+        assert_harmless(scene)
+        locked = Scene().connect(status=replace(READY, vault_state=text, vault_locked_for=text), approver=False)
+        locked.feed.tell(ApproverNews(ready=False, problem=text))
+        assert_harmless(locked)
 
 
 def test_without_utf_8_every_row_is_ascii() -> None:
