@@ -29,7 +29,7 @@ FAULTS = {  # of a case, and how the server brings it about
     "truncated": "short",
 }
 UNREACHED = {"dns_failed", "connect_refused", "tls_untrusted"}
-BRIEF = {
+BRIEF: dict[str, dict[str, float]] = {
     "first_byte_timeout": {"first_byte_s": 0.3},
     "total_timeout": {"total_s": 2},
     "write_timeout": {"write_s": 0.3},
