@@ -19,7 +19,18 @@ version = 1
 id = "each"
 services = ["shop"]
 approval = "per_call"
+
+[[rules]]
+id = "brief"
+services = ["brief"]
+approval = "per_call"
 expires_s = 5
+
+[services.brief]
+kind = "http"
+base_url = "{origin}/brief"
+credential = "shop"
+ad_hoc = ["POST"]
 
 [services.shop]
 kind = "http"
@@ -174,7 +185,8 @@ ENDINGS: dict[str, tuple[Callable[[House, str, Agent], None], str]] = {
 def test_a_card_that_ends_otherwise_is_no_yes(house: House, target: Target, ending: str) -> None:
     end, code = ENDINGS[ending]
     with house.agent() as agent:
-        asking = agent.begin_act(**{**BUY, "path": f"/orders/{ending}"})
+        service = "brief" if ending == "expired" else "shop"
+        asking = agent.begin_act(**{**BUY, "service": service, "path": f"/orders/{ending}"})
         card = house.human.wait_for_card()
         end(house, card, agent)
         told = agent.end_act(asking)

@@ -10,7 +10,7 @@ from tests.live.plain_upstream import Upstream, serving
 pytestmark = pytest.mark.live
 
 POLICY = SHOP.replace('id = "buy"', 'id = "buy"\nin_doubt = "ask"')
-BUY = {"service": "shop", "operation": "orders.create", "args": {"name": "one"}, "deadline": {"first_byte_s": 1}}
+BUY = {"service": "shop", "operation": "orders.create", "args": {"name": "one"}}
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_yes_to_reading_back_reads_once_and_asks_again(house: House, upstream:
     client, key = house.human.client, house.key
     with house.agent() as agent:
         upstream.answers.clear()
-        asking = agent.begin_act(**BUY)
+        asking = agent.begin_act(**BUY, deadline={"first_byte_s": 1})
         house.human.approve(house.human.wait_for_card())
         lost = agent.end_act(asking)
         assert "outcome_unknown" == lost["category"]
