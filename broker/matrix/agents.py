@@ -18,6 +18,7 @@ from broker.contract.wire import JsonObject, JsonValue, dump, parse_object
 from broker.matrix.transcript import NO_ANSWER, Step, decide
 
 LONGEST_WALK = 20
+WALKS = "cur_"  # how the cursors of /v1/collect begin
 LONGEST_WAIT_S = 2
 DAEMON_BACK_S = 40.0
 LOOKED_UP = {"success": "found", "confirmed_failure": "absent"}
@@ -61,12 +62,13 @@ class Actor:
         while True:
             self._client.close()
             try:
-                self._client.health()
-                break
-            except (NotRunning, Broken, OSError):
-                if time.monotonic() > deadline:
+                if self._client.health().get("vault") == "ready":  # until then there is no answer but that one
                     break
-                time.sleep(0.1)
+            except (NotRunning, Broken, OSError):
+                pass
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
         return self.do("ask_again_by_request_id", ask)
 
     def _asked(self, verb: str, fields: JsonObject) -> JsonObject:
@@ -102,8 +104,6 @@ class Actor:
 
 def act(actor: Actor) -> None:
     """The request, and the one step that its answer leads to."""
-    if (warm_up := actor.role("warm_up")) is not None:
-        actor.do("warm_up", warm_up)
     step = actor.do("act", actor.main)
     if step.outcome == NO_ANSWER:
         step = actor.asked_again(actor.main)
@@ -115,7 +115,7 @@ def act(actor: Actor) -> None:
             actor.once_more("act", actor.main)
         case "reconcile":
             actor.look_up("lookup_by_request_id", step)
-        case "continue_search" if actor.main["verb"] == "collect":
+        case "continue_search":
             _walk(actor, actor.main, step)
         case _:
             pass
@@ -184,6 +184,15 @@ def approved_denied_after_exit(actor: Actor) -> None:
         actor.do("ask_other", other)
 
 
+def in_turn(actor: Actor) -> None:
+    """The request, and after it that of every role in turn, whatever comes of them; a later process does so again."""
+    actor.do("ask_after_exit" if actor.number else "act", actor.main)
+    for role in actor.uses:
+        ask = actor.role(role)
+        if ask is not None and role != "warm_up":
+            actor.do(role, ask)
+
+
 SCRIPTS: Mapping[str, Callable[[Actor], None]] = {
     "act": act,
     "create_read_annotate": create_read_annotate,
@@ -192,6 +201,7 @@ SCRIPTS: Mapping[str, Callable[[Actor], None]] = {
     "delete_by_inventory_hasty": delete_by_inventory_hasty,
     "restart_and_verify": restart_and_verify,
     "approved_denied_after_exit": approved_denied_after_exit,
+    "in_turn": in_turn,
 }
 
 
@@ -199,18 +209,27 @@ def main() -> int:
     order = parse_object(sys.stdin.buffer.read(ORDER_BYTES), max_bytes=ORDER_BYTES)
     script = SCRIPTS[str(order["script"])]
     with AgentClient(Places(dict(os.environ))) as client:
-        script(Actor(client, order, sys.stdout))
+        actor = Actor(client, order, sys.stdout)
+        if (warm_up := actor.role("warm_up")) is not None:
+            actor.do("warm_up", warm_up)
+        script(actor)
     return 0
 
 
 def _walk(actor: Actor, ask: JsonObject, step: Step) -> Step:
     """Go on where the list says that it goes on; the last step."""
+    fields = {key: told for key, told in _object(ask["fields"]).items() if key != "deadline"}
     for _ in range(LONGEST_WALK):
         cursor = _completeness(step).get("next_cursor")
         if step.decision != "continue_search" or cursor is None:
             break
-        step = actor.do("continue_search", {**ask, "verb": "collect"}, cursor=cursor)
+        step = actor.do("continue_search", {"verb": "collect", "fields": fields}, **_further(cursor))
     return step
+
+
+def _further(cursor: JsonValue) -> dict[str, JsonValue]:
+    """A walk goes on at its own cursor; one page of an upstream's is walked from its beginning."""
+    return {"cursor": cursor} if isinstance(cursor, str) and cursor.startswith(WALKS) else {}
 
 
 def _is_whole(step: Step) -> bool:

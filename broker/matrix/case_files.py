@@ -33,11 +33,11 @@ ANSWER = (
     "stdout", "stderr", "seconds",
 )  # fmt: skip
 FAULT = ("point", "kind", "seconds", "on", "step", "side")
-DEADLINE = ("connect_s", "write_s", "first_byte_s", "total_s")
+DEADLINE = ("connect_s", "write_s", "first_byte_s", "login_s", "exec_s", "idle_s", "total_s")
 AGENT = ("script", "permitted", "forbidden", "uses")
 SCRIPTS = (
     "act", "create_read_annotate", "create_then_read", "delete_by_inventory", "delete_by_inventory_hasty",
-    "restart_and_verify", "approved_denied_after_exit",
+    "restart_and_verify", "approved_denied_after_exit", "in_turn",
 )  # fmt: skip
 VERBS = ("http", "collect", "ssh")
 ARROW = "->"
@@ -260,7 +260,7 @@ def _fault(row: Table) -> Fault | None:
         kind=table.word("kind", kinds, kinds[0]) if kinds else "",
         seconds=table.seconds("seconds"),
         on=table.whole("on", 1, least=1),
-        step=table.text("step") or None,
+        step=table.word("step", points.steps_of(point)) or None,
         side=table.word("side", ("before", "after"), "before"),
     )
 

@@ -53,9 +53,13 @@ def _one(step: Step, events: tuple[Event, ...], *, is_interrupted: bool) -> Iter
             yield f"{step.deed}: it was sent before somebody was asked: {names}"
     if names.count("approval.requested") != names.count("approval.decided") and not is_interrupted:
         yield f"{step.deed}: cards and what became of them are not pairs: {names}"
-    for one in ends[-1:]:
+    is_pending = step.outcome == "approval_pending"  # no end yet: what is on record came later
+    if is_pending and "approval.requested" not in names:
+        yield f"{step.deed}: somebody is said to be asked, and no card is on record: {names}"
+    for one in () if is_pending else ends[-1:]:
         said = one.fields
-        for key in SAME:
+        lost = is_interrupted and step.outcome == "outcome_unknown"  # nobody was told of what is on record
+        for key in () if lost else SAME:
             if key in said and said[key] != step.told(key):
                 yield f"{step.deed}: {key} is {said[key]!r} on record and {step.told(key)!r} told"
         if names[-1] != "action.result" and not {"operation.settled", "operation.in_doubt"} & set(names):

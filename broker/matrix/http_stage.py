@@ -5,7 +5,9 @@ doubts of its own. What a service calls its address in answers is put where it r
 """
 
 import re
+import time
 from collections.abc import Mapping
+from email.utils import formatdate
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -20,6 +22,8 @@ from broker.matrix.stage import Furnished, Run
 
 METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 CA_FILE = "matrix.pem"
+_EPOCH = re.compile(r"\{epoch ([+-]\d{1,9})\}")  # seconds from now, as a number and as a date of HTTP
+_DATE = re.compile(r"\{date ([+-]\d{1,9})\}")
 _PAD = re.compile(r"\{pad (\d{1,7})\}")
 
 
@@ -47,7 +51,12 @@ class HttpStage:
         placing = Placing(run=run, origin=origin, services=services)
         answers = tuple(_answer(one, placing) for one in case.answers)
         honours = all(one.honours_key for one in case.answers)
-        self.far.arm(run.name, HttpPlan(answers=answers, fault=fault, honours_keys=honours, changes=not case.is_read))
+        self.far.arm(
+            run.name,
+            HttpPlan(
+                answers=answers, fault=fault, honours_keys=honours, changes=not case.is_read or bool(case.agent.uses)
+            ),
+        )
         is_tls = origin.startswith("https:")
         return Furnished(
             orders=orders(case, placing.value, service=AD_HOC),
@@ -58,6 +67,9 @@ class HttpStage:
 
     def meanwhile(self, run: Run, house: House) -> None:
         """Nothing: what breaks here breaks by itself."""
+
+    def afterwards(self, run: Run, house: House) -> None:
+        """Nothing: no run of another has a part in what broke."""
 
     def events(self, run: Run) -> tuple[Seen, ...]:
         return self.far.events(run.name)
@@ -88,7 +100,11 @@ class Placing:
         for origin in self._known:
             text = text.replace(origin, self._base)
         text = _PAD.sub(lambda found: "n" * int(found[1]), text)
-        return text.replace("{token}", self._run.token).replace("{base}", self._base)
+        text = _EPOCH.sub(lambda found: str(round(time.time()) + int(found[1])), text)
+        text = _DATE.sub(lambda found: formatdate(time.time() + int(found[1]), usegmt=True), text)
+        for name, told in (("{token}", self._run.token), ("{base}", self._base), ("{run}", self._run.name)):
+            text = text.replace(name, told)
+        return text
 
     def value(self, value: JsonValue) -> JsonValue:
         match value:
