@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -49,6 +50,8 @@ class House:
         self._kdf = KdfParams(memory_kib=8192, iterations=1, lanes=1, salt=_SALT)
         self._keys: Keys = derive(Secret(f"passphrase {os.urandom(16).hex()}"), self._kdf, floor=REDUCED_FLOOR)
         self._credentials: set[str] = set()
+        self._program: Sequence[str] = DAEMON
+        self.turn = threading.RLock()  # one at a time speaks to the daemon, or brings it back
 
     def __enter__(self) -> Self:
         return self
@@ -85,11 +88,12 @@ class House:
         return self
 
     def start(self, program: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Self:
-        """Start the daemon, or a program in its place, and wait until it serves."""
+        """Start the daemon, or a program in its place, and wait until it serves. It is what `restart` starts too."""
+        self._program = program or self._program
         log = os.open(self.places.daemon_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             self.process = subprocess.Popen(
-                [sys.executable, *(program or DAEMON)],
+                [sys.executable, *self._program],
                 env={**self.environ, **(environ or {})},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -108,6 +112,17 @@ class House:
         self.client.unlock(self._keys.vault_kek)
         self.client.open_session(self.approver)
         return self
+
+    def step_away(self) -> None:
+        """Leave the daemon without a human in sight."""
+        self.client.close()
+
+    def come_back(self) -> None:
+        """Unlock what is locked, and show who we are."""
+        if self.is_unlocked():
+            self.client.open_session(self.approver)
+        else:
+            self.open()
 
     def lock(self) -> None:
         self.client.lock()
@@ -186,6 +201,15 @@ class House:
         if self.process is not None:
             self.process.kill()
             self.wait()
+
+    def restart(self, *, killed: bool) -> None:
+        """Once it has ended, by itself or killed or asked to, start it again and unlock it."""
+        with self.turn:
+            if killed:
+                self.kill()
+            else:
+                self.stop()
+            self.start().open()
 
     def stop(self) -> int:
         """Ask the daemon to end; its exit code."""

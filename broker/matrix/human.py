@@ -21,7 +21,9 @@ class Human:
 
     def look(self) -> None:
         """Answer what has come up since."""
-        with suppress(ClientError):
+        if set(self._words) == {"absent"}:
+            return
+        with self._house.turn, suppress(ClientError):
             for row in self._house.cards():
                 card_id = str(row["id"])
                 if card_id not in self._met:

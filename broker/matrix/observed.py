@@ -53,8 +53,10 @@ class Observed:
 
     @property
     def primary(self) -> Step | None:
-        """The step that the case is about: the first one that is no preparation."""
-        return next((step for step in self.steps if step.deed != "warm_up"), None)
+        """The step that the case is about: the first that is no preparation, and has an answer if the daemon died."""
+        steps = [step for step in self.steps if step.deed != "warm_up"]
+        answered = [step for step in steps if step.envelope is not None] if self.daemon_died else []
+        return next(iter(answered or steps), None)
 
     @property
     def recorded(self) -> Recorded:

@@ -37,6 +37,14 @@ DAEMON = {
     "at_audit_write": ("disk_full", "fsync_error", "kill"),
     "clock": ("jump",),  # by `seconds`
 }
+STEPS = (
+    "1_request", "2_vault", "3_policy", "3_decided", "4_ledger", "5_evidence", "6_gate", "6_card", "6_answer",
+    "7_recheck", "8_ledger", "8_intent", "9_send", "9_outcome", "9_result", "9_ledger", "9_answer",
+)  # fmt: skip
+WRITES = (
+    "action.requested", "policy.decided", "approval.requested", "approval.decided", "dispatch.started",
+    "remote.answered", "transport.failed", "deadline.expired", "action.result",
+)  # fmt: skip
 CHANNELS = {"http": HTTP, "ssh": SSH, "daemon": DAEMON}
 COMMITTED = frozenset({"after_commit"})  # the far side has made the change when it breaks here
 UNREACHED = frozenset({"before_connect", "during_connect", "during_tls"})  # no byte of a request arrives
@@ -45,6 +53,11 @@ UNREACHED = frozenset({"before_connect", "during_connect", "during_tls"})  # no 
 def channel_of(point: str) -> str | None:
     """Whose point it is; None for one that nobody knows."""
     return next((channel for channel, points in CHANNELS.items() if point in points), None)
+
+
+def steps_of(point: str) -> tuple[str, ...]:
+    """What `step` of a fault may name there; of a clock the write at which it jumps."""
+    return STEPS if point == "at_step" else WRITES if point in DAEMON else ()
 
 
 def kinds_of(point: str) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ class Runner:
         self._stages = stages
         self._work = work
         self._tell = tell
-        self._shared: House | None = None
+        self._shared: dict[tuple[str, ...], House] = {}  # by the daemon's program; () is the plain one
         self._number = 0
 
     def run(self, cases: Iterable[Case]) -> list[Outcome]:
@@ -81,12 +81,12 @@ class Runner:
                 done.append(self._case(case))
                 early = [breach for seen in done[-1].seen for breach in judge(replace(seen, verdict="OK"))]
                 self._tell(case, not (early or done[-1].broken), done[-1].seconds)
-            if self._shared is not None:
-                verdict, leaks = _closed(self._shared, self._work)
-                done = [_proven(one, self._shared, verdict, leaks) for one in done]
+            for house in self._shared.values():
+                verdict, leaks = _closed(house, self._work)
+                done = [_proven(one, house, verdict, leaks) for one in done]
         finally:
-            if self._shared is not None:
-                self._shared.__exit__(None, None, None)
+            for house in self._shared.values():
+                house.__exit__(None, None, None)
         return [_outcome(one) for one in done]
 
     def _case(self, case: Case) -> _Done:
@@ -110,24 +110,18 @@ class Runner:
         slug = re.sub(r"[^a-z0-9-]+", "-", case.id.lower()).strip("-")[:40]
         run = Run(case=case, name=f"{slug}-{self._number}")
         furnished = stage.furnish(run)
-        if not furnished.program:
-            done.house = self._house()
-            done.seen.append(self._observe(run, furnished, stage, done.house))
-            return
-        home = self._work / f"own-{self._number}"
-        with House(home) as house:
-            house.init().start(furnished.program).open()
-            seen = self._observe(run, furnished, stage, house)
-            verdict, leaks = _closed(house, home)
-        done.seen.append(replace(seen, verdict=verdict, leaks=leaks))
+        done.house = self._house(tuple(furnished.program))
+        done.seen.append(self._observe(run, furnished, stage, done.house))
 
-    def _house(self) -> House:
-        """The shared one, made when it is first needed."""
-        if self._shared is None:
-            house = House(self._work / "house")
-            self._shared = house
-            house.init().start().open()
-        return self._shared
+    def _house(self, program: tuple[str, ...]) -> House:
+        """That of the program, made when it is first needed, and brought back if a run left it without a daemon."""
+        house = self._shared.get(program)
+        if house is None:
+            house = self._shared[program] = House(self._work / f"house-{len(self._shared)}")
+            house.init().start(program).open()
+        if not house.is_alive():
+            house.restart(killed=True)
+        return house
 
     def _observe(self, run: Run, furnished: Furnished, stage: Stage, house: House) -> Observed:
         case = run.case
@@ -136,14 +130,17 @@ class Runner:
         before_seq, before_pid = house.last_seq(), house.pid
         if case.gate.vault == "locked":
             house.lock()
+        if set(case.gate.approver) == {"absent"}:
+            house.step_away()
         beside = threading.Thread(target=stage.meanwhile, args=(run, house), daemon=True)
         beside.start()
         try:
             steps = self._agents(case, furnished, house)
             beside.join(RUN_S)
+            if not beside.is_alive():
+                stage.afterwards(run, house)
         finally:
-            if not house.is_unlocked():
-                house.open()
+            house.come_back()
         if beside.is_alive():
             raise MatrixError("what was to happen meanwhile did not end in time")
         rows = [event_of(row) for row in house.events(after_seq=before_seq)]
@@ -170,7 +167,7 @@ class Runner:
                 "main": dict(furnished.orders["main"]),
                 "uses": {role: dict(told) for role, told in furnished.orders.items() if role != "main"},
             }
-            steps += _agent(order, house, human if is_watched else None, self._work / "agents.log")
+            steps += _agent(order, house, human if is_watched else None, house.home / "agents.log")
         return tuple(steps)
 
 

@@ -41,7 +41,7 @@ class Furnished:
     kind: str = "bearer"
     secret: JsonObject = field(default_factory=dict)  # as `credential add` takes it; empty: the run's token
     files: Mapping[str, str] = field(default_factory=dict)  # beside the policy, such as a CA
-    program: Sequence[str] = ()  # of a daemon that runs for this run alone; empty: the shared one
+    program: Sequence[str] = ()  # of the daemon, in the place of the plain one; runs of the same share it
 
 
 class Stage(Protocol):
@@ -53,6 +53,10 @@ class Stage(Protocol):
 
     def meanwhile(self, run: Run, house: "House") -> None:
         """What happens while the agent acts; called in a thread of its own, and has to end by itself."""
+        ...
+
+    def afterwards(self, run: Run, house: "House") -> None:
+        """Put right what the run broke, once its agents have ended."""
         ...
 
     def events(self, run: Run) -> tuple[Seen, ...]:
