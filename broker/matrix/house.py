@@ -114,15 +114,16 @@ class House:
         return self
 
     def step_away(self) -> None:
-        """Leave the daemon without a human in sight."""
+        """Leave the vault open and no human in sight: a lock ends the human's session, an unlock does not begin one."""
+        self.client.lock()
+        self.client.unlock(self._keys.vault_kek)
         self.client.close()
 
     def come_back(self) -> None:
         """Unlock what is locked, and show who we are."""
-        if self.is_unlocked():
-            self.client.open_session(self.approver)
-        else:
-            self.open()
+        if not self.is_unlocked():
+            self.client.unlock(self._keys.vault_kek)
+        self.client.open_session(self.approver)
 
     def lock(self) -> None:
         self.client.lock()

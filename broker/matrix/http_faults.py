@@ -268,10 +268,10 @@ class HttpFaults:
         if key is not None:
             run.keys.add(key)
         told = spoken(body)
-        run.changes.append({
-            "id": len(run.changes), "method": asked.method, "path": asked.path.removeprefix(f"/{asked.run}"),
-            "key": key, "body": told, **(told if isinstance(told, dict) else {}),
-        })  # fmt: skip
+        path = asked.path.removeprefix(f"/{asked.run}")
+        change = {"method": asked.method, "path": path, "segments": path.split("/")[1:], "key": key, "body": told}
+        own = told if isinstance(told, dict) else {}
+        run.changes.append({"id": len(run.changes), **change, **own})
         self._note(asked, "committed", key=key)
 
     async def _tell(self, run: _Run, asked: Asked, writer: asyncio.StreamWriter) -> bool:
