@@ -16,7 +16,7 @@ def orders(case: Case, place: Callable[[JsonValue], JsonValue], *, service: str)
     for role, ask in case.agent.uses.items():
         named, operation = ask.fields.get("service"), ask.fields.get("operation")
         own = named if isinstance(named, str) else case.service or service
-        found[role] = _order(ask, own, operation if isinstance(operation, str) else None)
+        found[role] = _order(ask, own, _within(case, own, operation) if isinstance(operation, str) else None)
     is_brief = case.fault is not None and case.fault.kind in STALLING
     for order in found.values():
         fields = order["fields"]
@@ -25,11 +25,16 @@ def orders(case: Case, place: Callable[[JsonValue], JsonValue], *, service: str)
     return {role: {"verb": order["verb"], "fields": place(order["fields"])} for role, order in found.items()}
 
 
+def _within(case: Case, service: str, operation: str) -> str:
+    """A role may spell its operation with the service or without; a name that is declared as it is stays so."""
+    declared = case.services.get(service, {}).get("operations")
+    is_declared = isinstance(declared, Mapping) and operation in declared
+    return operation if is_declared else operation.removeprefix(f"{service}.")
+
+
 def _order(ask: Ask, service: str, operation: str | None) -> dict[str, JsonValue]:
     """By operation and arguments where there is no path; a path that fits an operation is that operation."""
     fields: dict[str, JsonValue] = dict(ask.fields)
-    if operation is not None:
-        operation = operation.removeprefix(f"{service}.")
     is_spelled = "path" in fields or "command" in fields or "argv" in fields
     if "url" not in fields and ask.verb != "ssh":
         fields["service"] = service
