@@ -7,10 +7,13 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from pathlib import Path
 
 from broker.client.places import Places
 
+HOLDER_TRIES = 50
+HOLDER_PAUSE_S = 0.02
 SOCKET_PATH_BYTES = 107  # what the kernel takes, without the closing NUL
 
 
@@ -47,7 +50,7 @@ def hold(places: Places) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as cause:
-        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        holder = _holder(descriptor)
         os.close(descriptor)
         if cause.errno not in {errno.EAGAIN, errno.EACCES}:
             raise StateError(f"{places.lock} can't be locked: {cause.strerror}") from cause
@@ -55,6 +58,17 @@ def hold(places: Places) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
     return descriptor
+
+
+def _holder(descriptor: int) -> str:
+    """The pid of who holds it; waited for a moment, for who has just begun may not have said it yet."""
+    said = ""
+    for _ in range(HOLDER_TRIES):
+        said = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        if said.isdecimal() and os.path.lexists(f"/proc/{said}"):
+            return said
+        time.sleep(HOLDER_PAUSE_S)
+    return said or "unknown"
 
 
 def _refuse_unspellable(directory: Path) -> None:

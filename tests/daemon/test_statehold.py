@@ -1,14 +1,17 @@
 """The state directory: ours alone, one daemon at a time."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from broker.client.places import Places
+from broker.daemon import statehold
 from broker.daemon.statehold import StateError, hold, prepare
 from tests.live.house import ROOT
 
@@ -155,3 +158,19 @@ def test_a_daemon_in_a_path_that_is_no_text_says_so_in_one_line(tmp_path: Path) 
     assert 1 == ended.returncode
     assert ended.stderr.startswith(b"doorward: the path ")
     assert 1 == ended.stderr.count(b"\n")
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_holder_that_has_just_begun_is_waited_for_until_it_says_who_it_is(
+    places: Places, monkeypatch: pytest.MonkeyPatch, *, says: bool
+) -> None:
+    prepare(places)
+    monkeypatch.setattr(statehold, "HOLDER_TRIES", 1000 if says else 2)
+    with places.lock.open("w", encoding="ascii") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        later = threading.Timer(0.05, lambda: places.lock.write_text(f"{os.getpid()}\n", encoding="ascii"))
+        if says:
+            later.start()
+        with pytest.raises(StateError, match=rf"\(pid {os.getpid() if says else 'unknown'}\)"):
+            hold(places)
+        later.cancel()
