@@ -5,6 +5,7 @@ terminal and nothing else; keys that were typed before the question stood there 
 """
 
 import os
+import select
 import signal
 import termios
 from collections.abc import Iterator
@@ -35,12 +36,25 @@ def hidden_line(question: str, *, most_bytes: int) -> bytes:
     """
     descriptor = open_terminal()
     try:
-        with _silent(descriptor, question.encode("utf-8", "replace")):
-            line = _line(descriptor, most_bytes)
+        with _woken() as woken, _silent(descriptor, question.encode("utf-8", "replace")):
+            line = _line(descriptor, woken, most_bytes)
         os.write(descriptor, b"\n")
     finally:
         os.close(descriptor)
     return line
+
+
+@contextmanager
+def _woken() -> Iterator[int]:
+    """What is readable when a signal came: one that comes just before a wait would else be handled after it only."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield reading
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reading)
+        os.close(writing)
 
 
 @contextmanager
@@ -76,10 +90,10 @@ def _silent(descriptor: int, question: bytes) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _line(descriptor: int, most_bytes: int) -> bytes:
+def _line(descriptor: int, woken: int, most_bytes: int) -> bytes:
     out = bytearray()
     too_long = False
-    while (octet := os.read(descriptor, 1)) != b"\n":
+    while (octet := _octet(descriptor, woken)) != b"\n":
         if not octet:
             if out:
                 break
@@ -90,3 +104,9 @@ def _line(descriptor: int, most_bytes: int) -> bytes:
     if too_long:
         raise ValueError(f"the line has more than {most_bytes} bytes")
     return bytes(out).removesuffix(b"\r")
+
+
+def _octet(descriptor: int, woken: int) -> bytes:
+    while woken in select.select([descriptor, woken], [], [])[0]:
+        os.read(woken, 64)  # the handlers have run by now
+    return os.read(descriptor, 1)
