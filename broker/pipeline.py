@@ -158,7 +158,7 @@ class Pipeline:
             frozen=frozen,
             policy=policy,
             decision=decision,
-            asked=self._standing(received.caller, session.id, frozen),
+            asked=self._standing(frozen, is_alive=True),  # who asks was looked at on the way in
             frame=frame,
             gate=gate,
         )
@@ -224,6 +224,8 @@ class Pipeline:
 
     # Step 6: a grant, or a card.
     async def _obtain(self, named: Named) -> Result | Unrecorded:
+        if named.is_sent_at_once:
+            return await self._send(named, None)
         void = voided(asked=named.asked, now=self._now(named), frozen=named.frozen)  # the ledger made us wait
         if void is not None:
             return await self._end(self._stop(named, void))
@@ -390,7 +392,9 @@ class Pipeline:
         )
 
     def _now(self, named: Named) -> Standing:
-        return self._standing(named.received.caller, named.session.id, named.frozen)
+        is_alive = self._sessions.alive(named.session.id) and self._sessions.exe_unchanged(named.received.caller)
+        return self._standing(named.frozen, is_alive=is_alive)
 
-    def _standing(self, caller: Caller, session_id: str, frozen: Frozen) -> Standing:
-        return standing(caller, session_id, frozen, policies=self._policies, vault=self._vault, sessions=self._sessions)
+    def _standing(self, frozen: Frozen, *, is_alive: bool) -> Standing:
+        frozen_daemon = self._sessions.frozen
+        return standing(frozen, self._policies, self._vault, is_alive=is_alive, frozen_daemon=frozen_daemon)

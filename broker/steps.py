@@ -54,7 +54,6 @@ from broker.ports import (
     LedgerSealed,
     PolicySource,
     Question,
-    Sessions,
     SessionView,
     Vault,
 )
@@ -238,6 +237,11 @@ class Named:
         """Whether it is the first contact with a host, whose key somebody has to see."""
         return self.host_key is not None and self.host_key.state is KeyState.UNVERIFIED
 
+    @property
+    def is_sent_at_once(self) -> bool:
+        """Whether nothing comes between here and the look at everything: no card, no host to meet, no turn to wait."""
+        return isinstance(self.decision, Allow) and isinstance(self.frozen, FrozenRequest) and not self.frozen.is_write
+
     async def met(self, executor: Executor) -> "Named | Refusal":
         """With the state of a host's key, looked at where nobody has accepted one: the card has to show it."""
         key, frozen = await executor.host_key(self.frozen), self.frozen
@@ -376,17 +380,15 @@ async def remember(named: Named, ending: Stop | Recorded, ledger: Ledger, *, now
             await ledger.finish(received.correlation_id, in_doubt=False, envelope=ending.envelope)
 
 
-def standing(
-    caller: Caller, session_id: str, frozen: Frozen, *, policies: PolicySource, vault: Vault, sessions: Sessions
-) -> Standing:
-    """What holds right now for a request of this session."""
+def standing(frozen: Frozen, policies: PolicySource, vault: Vault, *, is_alive: bool, frozen_daemon: bool) -> Standing:
+    """What holds right now for a request; `is_alive` of its session, and of the program that was looked at."""
     name = frozen.service.credential
     return Standing(
         vault=vault.state,
         vault_term=vault.term,
         policy_digest=policies.current().digest,
         credential_version=None if name is None else vault.credential_version(name),
-        session_alive=sessions.alive(session_id) and sessions.exe_unchanged(caller),
-        frozen_daemon=sessions.frozen,
+        session_alive=is_alive,
+        frozen_daemon=frozen_daemon,
         request_digest=frozen.digest,
     )

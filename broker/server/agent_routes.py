@@ -151,8 +151,9 @@ class AgentApi:
 
     async def take(self, request: web.Request, schema: str, read: Reader) -> Incoming:
         """The body of a request for an action."""
-        self._caller(request)
-        return Incoming.of(await self._raw(request), schema, read)
+        caller, is_here = self._caller(request), request.content.is_eof()
+        incoming = Incoming.of(await self._raw(request), schema, read)
+        return incoming.seen_from(caller) if is_here else incoming  # nothing was waited for: the look holds
 
     async def answer(self, request: web.Request, incoming: Incoming) -> web.Response:
         """Perform it and answer with its envelope."""
@@ -161,7 +162,7 @@ class AgentApi:
 
     def begin(self, request: web.Request, incoming: Incoming) -> tuple[Run, float]:
         """Begin the run of an action, and how long its client waits for a human."""
-        caller, document = self._caller(request), incoming.document
+        caller, document = incoming.caller or self._caller(request), incoming.document
         correlation_id = new_correlation_id(self._clock.now_ms())
         wait_s = _seconds(document.get("wait_s"), WAIT_S)
         if wait_s == 0 and caller.span is Span.CONNECTION and _one_shot(request):
@@ -296,6 +297,8 @@ class AgentApi:
         if (request.content_length or 0) > BODY_MAX:
             raise refused(refusals.too_large(BODY_MAX))
         try:
+            if request.content.is_eof():
+                return await request.read()
             async with asyncio.timeout(self._read_s):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from broker.contract.wire import JsonObject
 from broker.core import refusals
 from broker.core.asks import Asked
+from broker.core.identity import Caller
 from broker.core.refusals import Refusal
 from broker.ports import FrameSink
 from broker.server.shapes import ShapeError, UnreadableError, read_body
@@ -32,6 +33,7 @@ class Incoming:
     body_digest: str
     weight: int
     frames: FrameSink | None = None
+    caller: Caller | None = None  # where nothing was waited for since the look at it
 
     @classmethod
     def of(cls, raw: bytes, schema: str, read: Reader, *, content: bytes = b"") -> "Incoming":
@@ -58,6 +60,10 @@ class Incoming:
 
     def heard_by(self, frames: FrameSink) -> "Incoming":
         return replace(self, frames=frames)
+
+    def seen_from(self, caller: Caller) -> "Incoming":
+        """To be begun at once, without another look."""
+        return replace(self, caller=caller)
 
     def refused(self, refusal: Refusal) -> "Incoming":
         return replace(self, ask=refusal)
