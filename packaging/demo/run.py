@@ -20,9 +20,9 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from broker.cli.envelope_text import lines
 from broker.client.approver import ApproverKey, Secret, derive, read_key_file
 from broker.client.control import ControlClient
+from broker.client.envelope_lines import lines
 from broker.client.faults import ClientError
 from broker.client.places import Places
 
