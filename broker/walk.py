@@ -96,9 +96,10 @@ class Walker:
         sent_bytes = channel.sent_body_bytes(raw)
         made = Attempted(scrubbed=scrubbed, raw=raw, remote=records.remote(scrubbed, sent_body_bytes=sent_bytes))
         made = await self._hopper.followed(named, permit, secrets, now, made, frames)
+        if frames is None:
+            return await self._poller.followed(named, permit, secrets, now, made)
         scrubbed = await delivered(frozen, made.scrubbed, frames)
-        made = replace(made, scrubbed=scrubbed, remote={**made.remote, "scrub_hits": scrubbed.hits})
-        return await self._poller.followed(named, permit, secrets, now, made) if frames is None else made
+        return replace(made, scrubbed=scrubbed, remote={**made.remote, "scrub_hits": scrubbed.hits})
 
     async def recorded(self, named: Named, attempted: Attempted, envelope: Envelope) -> Envelope:
         """The envelope with the collection that is on record now. Without a record nothing can lean on it."""

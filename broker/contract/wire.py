@@ -157,9 +157,10 @@ def _refuse_floats(value: JsonValue) -> None:
                 raise WireError("a key is not a string")
             if type(item) not in _SCALARS:
                 _refuse_floats(item)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
+    elif type(value) is list or (isinstance(value, Sequence) and not isinstance(value, str)):
         for item in value:
-            _refuse_floats(item)
+            if type(item) not in _SCALARS:
+                _refuse_floats(item)
 
 
 def digest(domain: str, value: JsonValue) -> str:

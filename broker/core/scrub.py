@@ -38,11 +38,13 @@ def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
         return _scrub_ssh(classified, raw, secrets)
     if secrets is None:
         report, diagnosis = ScrubReport(), diagnose(classified, raw, _Untouched())
-        done = _scrubbed(classified, classified.answer, classified.completeness, (), report, hits=0, is_echo=False)
-        return replace(done, diagnosis=diagnosis)
+        answer, completeness = classified.answer, classified.completeness
+        return _scrubbed(classified, answer, completeness, (), report, hits=0, is_echo=False, diagnosis=diagnosis)
     secrets = secrets.also(raw.derived)
     work = _Work(secrets)
-    answer = None if classified.answer is None else work.answer(classified.answer, raw.body)
+    answer = classified.answer
+    if answer is not None:
+        answer = work.answer(answer, raw.body, is_handed_on=raw.handed_on_bytes is not None and not has_body(answer))
     completeness = None if classified.completeness is None else work.completeness(classified.completeness)
     if work.cut_cursor:
         classified = replace(classified, verdict=replace(classified.verdict, retry=Retry.NEVER))
@@ -54,8 +56,16 @@ def scrub(classified: Classified, secrets: SecretSet | None) -> Scrubbed:
         state, reason = ScrubState.DONE, None
     warnings = () if reason is None else (_not_possible(reason),)
     report = ScrubReport(state=state, reason=reason)
-    done = _scrubbed(classified, answer, completeness, warnings, report, hits=work.hits, is_echo=work.is_echo)
-    return replace(done, diagnosis=diagnose(classified, raw, _ForDiagnosis(secrets, work.known)))
+    return _scrubbed(
+        classified,
+        answer,
+        completeness,
+        warnings,
+        report,
+        hits=work.hits,
+        is_echo=work.is_echo,
+        diagnosis=diagnose(classified, raw, _ForDiagnosis(secrets, work.known)),
+    )
 
 
 def _scrub_ssh(classified: Classified, seen: SshOutcome, secrets: SecretSet | None) -> Scrubbed:
@@ -71,7 +81,8 @@ def _scrub_ssh(classified: Classified, seen: SshOutcome, secrets: SecretSet | No
         report = ScrubReport(state=ScrubState.NOT_POSSIBLE, reason="the output is compressed or encrypted")
     else:
         report = ScrubReport(state=ScrubState.DONE)
-    done = _scrubbed(
+    cleaner: Cleaner = _Untouched() if secrets is None or work is None else _ForDiagnosis(secrets, work.known)
+    return _scrubbed(
         classified,
         None,
         classified.completeness,
@@ -80,9 +91,8 @@ def _scrub_ssh(classified: Classified, seen: SshOutcome, secrets: SecretSet | No
         hits=work.hits if work is not None else 0,
         is_echo=work is not None and work.is_echo,
         ssh=ssh,
+        diagnosis=diagnose_ssh(classified, seen, cleaner),
     )
-    cleaner: Cleaner = _Untouched() if secrets is None or work is None else _ForDiagnosis(secrets, work.known)
-    return replace(done, diagnosis=diagnose_ssh(classified, seen, cleaner))
 
 
 class _Work:
@@ -96,13 +106,18 @@ class _Work:
         self.cut_cursor = False
         self.known: dict[bytes, Cleaned] = {}
 
-    def answer(self, answer: HttpAnswer, body: bytes) -> HttpAnswer:
+    def answer(self, answer: HttpAnswer, body: bytes, *, is_handed_on: bool) -> HttpAnswer:
+        if is_handed_on:  # what scrubbed it on its way tells of it
+            return self._about(answer)
         cleaned = self.known[body] = self._clean(body)
         if cleaned.withheld:
             self.withheld = self.withheld or has_body(answer)
             answer = without_body(answer)
         elif cleaned.hits:
             answer = with_scrubbed_body(answer, cleaned.data)
+        return self._about(answer)
+
+    def _about(self, answer: HttpAnswer) -> HttpAnswer:
         return replace(
             answer,
             headers=self._headers(answer.headers),
@@ -212,6 +227,7 @@ def _scrubbed(
     *,
     hits: int,
     is_echo: bool,
+    diagnosis: JsonObject | None,
     ssh: JsonObject | None = None,
 ) -> Scrubbed:
     raw = classified.raw
@@ -228,6 +244,7 @@ def _scrubbed(
         status=None if isinstance(raw, SshOutcome) else raw.status,
         fault=raw.fault,
         elapsed_ms=raw.elapsed_ms,
+        diagnosis=diagnosis,
     )
 
 

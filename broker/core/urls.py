@@ -8,12 +8,14 @@ name resolves to is checked where it is dialled.
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import unquote
 
 from yarl import URL
 
 MAX_URL_CHARACTERS = 8192
+URLS_KEPT = 64
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _SHAPE = re.compile(r"(https?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
@@ -47,6 +49,7 @@ class CanonicalUrl:
         return self.url[: self.url.index("/", len(self.scheme) + 3)]
 
 
+@lru_cache(maxsize=URLS_KEPT)  # each request asks for the same one several times
 def canonical_url(text: str) -> CanonicalUrl:
     """The one spelling of an http or https URL. Raises UrlError where there could be two."""
     _refuse_odd_characters(text)

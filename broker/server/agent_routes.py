@@ -152,8 +152,8 @@ class AgentApi:
     async def take(self, request: web.Request, schema: str, read: Reader) -> Incoming:
         """The body of a request for an action."""
         caller, is_here = self._caller(request), request.content.is_eof()
-        incoming = Incoming.of(await self._raw(request), schema, read)
-        return incoming.seen_from(caller) if is_here else incoming  # nothing was waited for: the look holds
+        raw = await self._raw(request)
+        return Incoming.of(raw, schema, read, caller=caller if is_here else None)  # a wait would make the look old
 
     async def answer(self, request: web.Request, incoming: Incoming) -> web.Response:
         """Perform it and answer with its envelope."""

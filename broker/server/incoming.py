@@ -36,8 +36,10 @@ class Incoming:
     caller: Caller | None = None  # where nothing was waited for since the look at it
 
     @classmethod
-    def of(cls, raw: bytes, schema: str, read: Reader, *, content: bytes = b"") -> "Incoming":
-        """`content` is what came beside the document."""
+    def of(
+        cls, raw: bytes, schema: str, read: Reader, *, content: bytes = b"", caller: Caller | None = None
+    ) -> "Incoming":
+        """`content` is what came beside the document; with a `caller` it begins at once, without another look."""
         document: JsonObject = {}
         ask: Asked | Refusal
         try:
@@ -52,6 +54,7 @@ class Incoming:
             ask=ask,
             body_digest=digest_of(raw + content),
             weight=len(raw) + len(content),
+            caller=caller,
         )
 
     @property
@@ -60,10 +63,6 @@ class Incoming:
 
     def heard_by(self, frames: FrameSink) -> "Incoming":
         return replace(self, frames=frames)
-
-    def seen_from(self, caller: Caller) -> "Incoming":
-        """To be begun at once, without another look."""
-        return replace(self, caller=caller)
 
     def refused(self, refusal: Refusal) -> "Incoming":
         return replace(self, ask=refusal)

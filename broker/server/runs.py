@@ -119,7 +119,7 @@ class RunTable:
                 return faults.still_running(run.correlation_id, "It was sent and has no answer yet. Ask again.")
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s if left_s > 0 else None):
-                    await run.moved.wait()
+                    await (run.ended if for_work and left_s > 0 else run.moved).wait()
         return answer
 
     async def withdrawable(self, run: Run) -> None:

@@ -88,7 +88,7 @@ def _own(case: Case, verdict: Verdict) -> Iterator[Warn]:
     if verdict.category is Category.RATE_LIMITED and wait_told(case.view, case.rate_limit, now_ms=case.now_ms).doubtful:
         message = "The upstream's wait can't be read; the operation's default is used."
         yield Warn(code=WarningCode.UNTRUSTED_RETRY_AFTER, message=message)
-    skew = skew_s(case.view, now_ms=case.now_ms)
-    if case.status in {401, 403} and skew is not None and abs(skew) > SUSPICIOUS_SKEW_S:
+    skew = skew_s(case.view, now_ms=case.now_ms) if case.status in {401, 403} else None
+    if skew is not None and abs(skew) > SUSPICIOUS_SKEW_S:
         message = f"The upstream's clock and ours differ by {abs(skew)} s, which can make credentials fail."
         yield Warn(code=WarningCode.CLOCK_SKEW_SUSPECTED, message=message)

@@ -61,7 +61,7 @@ async def _hand_on(
         for piece in decoder.pieces(chunk):
             attempt.handed_on_bytes += len(piece)
             kept += piece[: cap_bytes + 1 - len(kept)]
-            is_heard = is_heard and await answer.body(piece)
+            is_heard = await answer.body(piece)  # also where nobody listens: all of it is looked through
             if stop_unheard and not is_heard:
                 raise ContentFaultError(Fault.TRUNCATED)
     decoder.finish()
