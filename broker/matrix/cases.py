@@ -82,6 +82,7 @@ class Complete:
     truncated: bool | None = None
     returned: int | None = None
     reasons: tuple[str, ...] | None = None
+    by: tuple[str, ...] | None = None  # who cut, of each reason
     next_cursor: str | None = None
     is_null: bool = False  # there must be none
 

@@ -105,7 +105,8 @@ def remote(seen: Observed) -> Iterator[str]:
             yield f"{key} is {number}, expected {expected}"
     asked = [step for step in seen.steps if step.verb != "reconcile"]
     changes = [step for step in asked if step.told("effect") in {"write", "exec"}]
-    claimed = [step for step in changes if step.told("remote_effect") == "applied" and step.told("code") != "replayed"]
+    applied = [step for step in changes if step.told("remote_effect") == "applied" and step.told("code") != "replayed"]
+    claimed = list({step.correlation_id: step for step in applied}.values())  # a recorded answer may be told twice
     unknown = [step for step in changes if step.told("remote_effect") == "unknown"]
     open_ = [step for step in unknown if step.outcome != "reconcile_required"]
     open_ += [step for step in asked if step.outcome == NO_ANSWER]
@@ -157,7 +158,8 @@ def _second_writes(seen: Observed) -> Iterator[str]:
         what = repr(sorted((key, repr(told)) for key, told in step.request.items() if key != "request_id"))
         before = last.get(what)
         last[what] = step
-        if before is None or before.process != step.process:
+        is_recorded = before is not None and before.correlation_id == step.correlation_id is not None
+        if before is None or before.process != step.process or is_recorded:
             continue
         may = before.told("retry") in {"bounded", "after_delay"} or before.envelope is None
         if not may and step.outcome not in REFUSED_HERE and step.told("code") != "replayed":
@@ -216,6 +218,9 @@ def _complete(step: Step, want: Complete | None) -> Iterator[str]:
     reasons = _codes(told.get("incomplete_reasons"))
     if want.reasons is not None and sorted(reasons) != sorted(want.reasons):
         yield f"incomplete_reasons are {reasons}, expected {list(want.reasons)}"
+    cut_by = _codes(told.get("incomplete_reasons"), "by")
+    if want.by is not None and sorted(cut_by) != sorted(want.by):
+        yield f"incomplete_reasons are said to come from {cut_by}, expected {list(want.by)}"
 
 
 @cache
@@ -232,8 +237,8 @@ def _is_near(found: JsonValue, want: int) -> bool:
     return isinstance(found, int) and abs(found - want) <= NEAR_S
 
 
-def _codes(rows: JsonValue) -> list[str]:
-    return [str(row.get("code")) for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+def _codes(rows: JsonValue, key: str = "code") -> list[str]:
+    return [str(row.get(key)) for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
 def _table(value: JsonValue) -> Mapping[str, JsonValue]:

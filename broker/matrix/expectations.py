@@ -8,7 +8,7 @@ EXPECT = (
     "category", "retry", "retry_after_s", "remote_effect", "code", "status", "completeness", "warnings",
     "secret_in_result", "remote", "events", "prompts",
 )  # fmt: skip
-COMPLETE = ("complete", "truncated", "returned", "reasons", "next_cursor")
+COMPLETE = ("complete", "truncated", "returned", "reasons", "by", "next_cursor")
 REMOTE = ("received", "committed", "keys", "unknown")
 PROMPTS = ("number", "gates", "scopes")
 
@@ -51,6 +51,7 @@ def _complete(table: Table) -> Complete | None:
         truncated=told.flag("truncated") if told.has("truncated") else None,
         returned=told.whole("returned") if told.has("returned") else None,
         reasons=_words(told, "reasons", list(IncompleteCode)),
+        by=_words(told, "by", ["broker", "provider"]),
         next_cursor=told.text("next_cursor") or None,
     )
 
