@@ -23,12 +23,12 @@ from broker.matrix.http_plans import (
     HttpFault,
     HttpPlan,
     answer_bytes,
+    broken_bytes,
     first_line,
     head,
     key_of,
     run_of,
     spoken,
-    status_line,
 )
 from broker.matrix.records import Seen
 
@@ -203,9 +203,9 @@ class HttpFaults:
         if run.plan.commits(answer, asked.method, fault):
             self._commit(run, asked, body, key)
         if fault is None:
+            self._note(asked, "answered", status=answer.status)  # before anybody can have read it
             writer.write(answer_bytes(answer, "", is_head=asked.method == "HEAD"))
             await writer.drain()
-            self._note(asked, "answered", status=answer.status)
             return ("connection", "close") not in answer.headers and asked.headers.get("connection") != "close"
         return await self._break_answer(asked, answer, fault, writer)
 
@@ -220,9 +220,9 @@ class HttpFaults:
         answer = run.plan.answer(run.given, f"{asked.method} {asked.target}")
         run.given += 1
         if fault.kind == "early_answer":
+            self._note(asked, "answered", status=answer.status)
             writer.write(answer_bytes(answer, "", is_head=False))
             await writer.drain()
-            self._note(asked, "answered", status=answer.status)
             await asyncio.sleep(fault.seconds or 1.0)  # it is to be read before the connection goes
             return _break(writer, "close")
         if fault.kind == "stall":
@@ -236,24 +236,12 @@ class HttpFaults:
     async def _break_answer(
         self, asked: Asked, answer: HttpAnswer, fault: HttpFault, writer: asyncio.StreamWriter
     ) -> bool:
-        match fault.point:
-            case "during_status_line":
-                writer.write(b"NONSENSE 4711\r\n\r\n" if fault.kind == "garbage" else status_line(answer)[:11])
-            case "during_response_headers":
-                writer.write(status_line(answer) + b"content-type: appl")
-            case "during_response_body":
-                told = answer_bytes(answer, fault.kind, is_head=asked.method == "HEAD")
-                writer.write(
-                    told if fault.kind in {"gzip_cut", "chunk_cut"} else told[: len(told) - len(answer.body) // 2]
-                )
-            case "after_commit" if fault.kind == "delay":
-                await asyncio.sleep(fault.seconds or HOLD_S)
-                writer.write(answer_bytes(answer, "", is_head=asked.method == "HEAD"))
-            case _:
-                pass
-        await writer.drain()
+        if fault.point == "after_commit" and fault.kind == "delay":
+            await asyncio.sleep(fault.seconds or HOLD_S)
         is_told = fault.kind in {"delay", "gzip_cut"} or fault.point == "during_response_body"
         self._note(asked, "answered" if fault.kind == "delay" else "broke", status=answer.status if is_told else None)
+        writer.write(broken_bytes(answer, fault, is_head=asked.method == "HEAD"))
+        await writer.drain()
         if fault.kind in {"stall", "silence"}:
             await asyncio.sleep(fault.seconds or HOLD_S)
         if fault.kind == "reset":

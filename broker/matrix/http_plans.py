@@ -140,3 +140,17 @@ def answer_bytes(answer: HttpAnswer, kind: str, *, is_head: bool) -> bytes:
     if is_head or answer.status in {204, 304}:
         body = b""
     return status_line(answer) + ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body
+
+
+def broken_bytes(answer: HttpAnswer, fault: HttpFault, *, is_head: bool) -> bytes:
+    """What is sent of an answer before it breaks; nothing where it breaks before that."""
+    match fault.point:
+        case "during_status_line":
+            return b"NONSENSE 4711\r\n\r\n" if fault.kind == "garbage" else status_line(answer)[:11]
+        case "during_response_headers":
+            return status_line(answer) + b"content-type: appl"
+        case "during_response_body":
+            told = answer_bytes(answer, fault.kind, is_head=is_head)
+            return told if fault.kind in {"gzip_cut", "chunk_cut"} else told[: len(told) - len(answer.body) // 2]
+        case _:
+            return answer_bytes(answer, "", is_head=is_head) if fault.kind == "delay" else b""

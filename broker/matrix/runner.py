@@ -30,6 +30,7 @@ from broker.matrix.transcript import Step, step_of
 AGENT = ("-I", "-m", "broker.matrix.agents")
 RUN_S = 120.0  # for one agent process
 LOOK_S = 0.02
+ASKING = frozenset({"session", "per_call"})
 LINE_BYTES = 8 << 20
 UNPROVEN = "not verified yet"
 
@@ -128,10 +129,10 @@ class Runner:
         house.furnish(run.credential, furnished.kind, furnished.secret or {"token": run.token}, furnished.origins)
         house.trust(policy_text(case, furnished.services), furnished.files)
         before_seq, before_pid = house.last_seq(), house.pid
+        if case.gate.policy in ASKING and set(case.gate.approver) == {"absent"}:
+            house.step_away()
         if case.gate.vault == "locked":
             house.lock()
-        if set(case.gate.approver) == {"absent"}:
-            house.step_away()
         beside = threading.Thread(target=stage.meanwhile, args=(run, house), daemon=True)
         beside.start()
         try:
@@ -158,7 +159,7 @@ class Runner:
     def _agents(self, case: Case, furnished: Furnished, house: House) -> tuple[Step, ...]:
         """The agent, and after it has exited a second one where the case says so."""
         human = Human(house, case.gate.approver, scope="session" if case.gate.policy == "session" else "once")
-        is_watched = case.gate.policy in {"session", "per_call"} or bool(case.rules)
+        is_watched = case.gate.policy in ASKING or bool(case.rules)
         steps: list[Step] = []
         for number in range(2 if case.gate.second_process else 1):
             order: JsonObject = {
