@@ -7,6 +7,7 @@ unfinished ones too; a value that a service breaks into lines counts where a lin
 import re
 from collections.abc import Iterable
 
+from broker.core.alphabet import Alphabet
 from broker.core.spellings import LONGEST_ESCAPE_BYTES, LONGEST_SPELLING_BYTES, Spellings, undo_escapes
 
 USUAL_ESCAPE_BYTES = 16  # of one character, escaped several times over
@@ -33,6 +34,7 @@ class Beginnings:
         self._forms = tuple(sorted(form for form in forms if form))
         self._longest = 2 * max(map(len, forms), default=0) + BROKEN_LINE_BYTES  # room for ends of lines
         self._hex = tuple(sorted({one.hex_lower for one in spellings}))
+        self._alphabet = Alphabet((*self._forms, *self._hex), shortest_bytes=1)
         self._short = {
             form[:length]
             for form in (*self._forms, *self._hex, *map(bytes.upper, self._hex))
@@ -44,6 +46,7 @@ class Beginnings:
         at = max(0, len(data) - LONGEST_SPELLING_BYTES)
         near = max(at, len(data) - self._longest)
         at = near if _ESCAPE.search(data, near) is None else max(at, len(data) - USUAL_ESCAPE_BYTES * self._longest)
+        at += self._alphabet.last_run(data[at:])
         tail = data[at:]
         whole = _without_unfinished(tail)
         begins = self._begins(tail[:whole])

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from broker.core.alphabet import Alphabet
 from broker.core.spellings import Spellings, undo_escapes
 
 _IGNORED = b"\r\n\t \\"
@@ -32,10 +33,13 @@ class Traces:
         self._forms = tuple(sorted({_bare(text) for form in forms for text in (form, _unbroken(form))}))
         self._longest_bytes = max(map(len, forms), default=0)
         self._shortest_bytes = min(map(len, self._forms), default=0)
+        self._alphabet = Alphabet(forms, shortest_bytes=self._shortest_bytes)
         self._left_out = _left_out(self._forms) if self._shortest_bytes >= _LONG_BYTES else _IGNORED
 
     def are_in(self, data: bytes) -> bool:
         if not self._forms or len(data) < self._shortest_bytes:  # what is undone or left out is never longer
+            return False
+        if not self._alphabet.has_room(data):
             return False
         return self._stand_in(data) or self._are_marked_in(self._marked(data))
 
