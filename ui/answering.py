@@ -42,11 +42,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """A yes. `confirm` is the word that was typed, where one is asked for."""
+    """A yes, or another way that the card offers. `confirm` is the word that was typed, where one is asked for."""
 
     scope: str  # once | session
     confirm: str | None
-    choice: str | None = None  # collect | limit | read_back: another way than a yes
+    choice: str | None = None  # collect | limit | read_back; None is the yes itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

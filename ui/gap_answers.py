@@ -3,7 +3,7 @@
 Other ways stand first, the yes last and hardest.
 """
 
-from broker.client import evidence_words
+from broker.client import before_words, evidence_words
 from broker.client.card import Card
 from broker.client.card_evidence import COLLECT, LIMIT
 from broker.contract.neutralise import cells
@@ -17,17 +17,18 @@ def has_ways(card: Card) -> bool:
 
 def terms(card: Card) -> Terms:
     """What its answers may be."""
-    choices = (*card.evidence.choices, READ_BACK) if card.doubts else card.evidence.choices
+    choices = card.evidence.choices if before_words.read_back(card) is None else (*card.evidence.choices, READ_BACK)
     return Terms(typed_word=card.typed_word, session_offered=card.yes.session.offered, choices=choices)
 
 
 def ways(card: Card, once: str, paper: Paper, width: int) -> list[tuple[str, str]]:
     """Each key with its sentence. `once` is what a yes covers, in words."""
     evidence = card.evidence
-    offered = (("c", evidence_words.collect(evidence)), ("l", evidence_words.limit(evidence)))
+    looked = before_words.read_back(card)
+    if looked is not None and cells(looked) > width:
+        looked = looked.removesuffix(before_words.ASKED_AGAIN)
+    offered = (("c", evidence_words.collect(evidence)), ("l", evidence_words.limit(evidence)), ("r", looked))
     out = [(key, what) for key, what in offered if what is not None]
-    if card.doubts:
-        out.append(("r", "one read of how it stands; it may settle the doubt"))
     out.append(("a", _despite(card, once, paper, width)))
     if not evidence.has_gap:
         out.append(("d", "nothing is sent; the first attempt stays in doubt"))
@@ -52,7 +53,7 @@ def keys(card: Card, width: int) -> Row:
         out += _key("c", "Collect more")
     if LIMIT in evidence.choices:
         out += _key("l", f"Limit to {evidence.proven_targets}")
-    if card.doubts:
+    if before_words.read_back(card) is not None:
         out += _key("r", "Read back first")
     out += _key("a", _anyway(card))
     for end in ("Deny + end session", "Deny + end"):

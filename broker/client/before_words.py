@@ -11,6 +11,7 @@ from broker.client.card_words import counted, duration, lifetime
 from broker.contract.neutralise import quoted, visible
 
 NO_DIFFERENCE = "nothing differs"
+ASKED_AGAIN = ", then this is asked again"  # goes first where a row is short
 _PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null|\{\}|\[\]")
 
 
@@ -34,7 +35,7 @@ def denial(card: Card) -> str:
 def read_back(card: Card) -> str | None:
     """What looking first covers; None where nothing is in doubt, or nothing could tell."""
     found = next((attempt.read_back for attempt in card.doubts if attempt.read_back is not None), None)
-    return None if found is None else f"one read: {visible(found)}; it may settle the doubt, then this is asked again"
+    return None if found is None else f"one read: {visible(found)}; it may settle the doubt{ASKED_AGAIN}"
 
 
 def repeat_key(card: Card) -> list[str]:

@@ -174,6 +174,7 @@ def repeat_in_doubt(left_s: int = 93) -> dict[str, Any]:
                 "summary": "handed over, 412 bytes, no answer: 30 s",
                 "agent": "claude-code",
                 "same_session": True,
+                "read_back": "deployments.list",
             }
         ],
         body={"bytes": 16, "media": "application/json", "text": '{"tag":"v2.4.1"}'},

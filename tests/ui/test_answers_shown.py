@@ -1,6 +1,7 @@
 """What the answers' rows say, and what each key of them does: read back, ready reasons, what a no covers."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.fakes.cards import NOW_MS
 from tests.ui.activity_rows import ROWS, at
 from tests.ui.cards import calm_read, changed_write, delete_accounts, proven_delete, repeat_in_doubt, unnamed_agent
 from tests.ui.scenes import READY, Scene
+from ui.answering import Approve
 from ui.messages import ActivityNews, ApproverNews, Decide, Lost, ReadBack
 from ui.paper import Role
 
@@ -18,23 +20,38 @@ def text(scene: Scene) -> str:
     return " ".join(" ".join(scene.rows()).split())
 
 
-def test_r_alone_reads_back_what_may_have_happened_and_answers_nothing() -> None:
-    scene = Scene().connect((repeat_in_doubt(), 1)).on(2.0).press("r")
-    doubt = repeat_in_doubt()["doubts"][0]["correlation_id"]
-
-    assert [ReadBack(correlation_id=doubt)] == scene.on(0.5).feed.done(ReadBack)
-    assert [] == scene.feed.done(Decide)
+def without_a_read_back() -> dict[str, Any]:
+    raw = repeat_in_doubt()
+    return {**raw, "doubts": [{**one, "read_back": None} for one in raw["doubts"]]}
 
 
-def test_r_before_the_arming_or_beside_another_key_reads_nothing() -> None:
+def test_r_alone_has_it_read_back_first_by_a_signed_choice_on_the_card_as_drawn() -> None:
+    scene = Scene().connect((repeat_in_doubt(), 1)).on(2.0).press("r").on(0.5)
+
+    (decided,) = scene.feed.done(Decide)
+    assert Approve(scope="once", confirm=None, choice="read_back") == decided.answer
+    assert decided.served is not None
+    assert repeat_in_doubt()["approval_id"] == decided.served.id
+    assert [] == scene.feed.done(ReadBack), "an attempt that is read back beside its card leaves a stale card"
+
+
+def test_r_before_the_arming_or_beside_another_key_decides_nothing() -> None:
     early = Scene().connect((repeat_in_doubt(), 1)).press("r").on(1.0)
     beside = Scene().connect((repeat_in_doubt(), 1)).on(2.0).press("r", "j", every_s=0.05).on(1.0)
 
-    assert [] == early.feed.done(ReadBack) + beside.feed.done(ReadBack)
+    assert [] == early.feed.done(Decide) + beside.feed.done(Decide)
 
 
-def test_r_means_nothing_where_nothing_is_in_doubt() -> None:
-    assert [] == Scene().connect((calm_read(), 1)).on(2.0).press("r").on(1.0).feed.done(ReadBack)
+@pytest.mark.parametrize("card", [calm_read(), without_a_read_back()], ids=["no doubt", "no read could tell"])
+def test_r_means_nothing_and_is_not_offered_where_nothing_could_tell(card: dict[str, Any]) -> None:
+    scene = Scene().connect((card, 1)).on(2.0)
+
+    assert "Read back first" not in text(scene)
+    assert [] == scene.press("r").on(1.0).feed.done(Decide)
+
+
+def test_what_would_be_read_stands_beside_the_key() -> None:
+    assert "r one read: deployments.list; it may settle the doubt" in text(Scene().connect((repeat_in_doubt(), 1)))
 
 
 def test_the_ready_reasons_stand_whole_while_a_no_is_written() -> None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from broker.client.control import Served
 from broker.contract.neutralise import cells
-from ui.answering import READ_BACK, Answering, Approve, Barred, Key, Terms
+from ui.answering import Answering, Approve, Barred, Key, Terms
 from ui.cardpane import UNSEEN, Drawn, Sight, Slot, card_rows
 from ui.folds import FOLDS, why_sealed
 from ui.frame import last_rule, title
 from ui.gap_answers import terms
 from ui.hints import card_hints
-from ui.messages import Answered, Decide, Mute, News, NotDone, OpenCard, QueueNews, ReadBack, TryNow, Unlock
+from ui.messages import Answered, Decide, Mute, News, NotDone, OpenCard, QueueNews, TryNow, Unlock
 from ui.paper import BAR, TEE, Paper, Role, Row, Span, marked
 from ui.passphrase import Passphrase
 from ui.queuepane import Filter, entry_at, queue_rows, queue_width
@@ -387,10 +387,7 @@ class Approvals:
         answer = self.answering.due(self._barred(world, now), now.mono_s)
         if answer is None or self.focus is None:
             return ()
-        if isinstance(answer, Approve):
-            if self._served is None:
-                return ()
-            if answer.choice == READ_BACK:
-                return (ReadBack(correlation_id=self._served.card.doubts[0].correlation_id),)
+        if isinstance(answer, Approve) and self._served is None:
+            return ()
         self._sending = self.focus
         return (Decide(approval_id=self.focus, answer=answer, served=self._served),)
