@@ -122,7 +122,9 @@ class AnswerSink(Protocol):
         """Take status and headers as they came; `derived` is what was made of the credential for this attempt."""
         ...
 
-    async def body(self, octets: bytes) -> bool: ...
+    async def body(self, octets: bytes) -> bool:
+        """Take a part, also where nobody listens any more: what may not leave is looked for in all of it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
