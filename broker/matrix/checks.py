@@ -26,11 +26,13 @@ ACTIONS = {
     "after_human": {"ask_human"},
     "reconcile_first": {"reconcile"},
 }
-NEAR_S = 2  # between the clock that an answer names and the one that is read
+NEAR_S = 10  # between the clock that an answer names and the one that is read
 REFUSED_HERE = frozenset({
     "policy_denied", "vault_locked", "session_denied", "call_denied", "approval_timeout", "approval_pending",
     "evidence_required", "reconcile_required", "invalid_request", "local_failure",
 })  # fmt: skip
+
+ON_THE_WAY = frozenset({"proxy_auth", "captive_portal", "clock_skew"})  # told by an answer, and nothing got further
 
 
 def judge(seen: Observed) -> tuple[Breach, ...]:
@@ -118,7 +120,8 @@ def remote(seen: Observed) -> Iterator[str]:
         yield f"{len(claimed)} changes are claimed, and {done} were made"
     if want.unknown is None:
         yield from _looked_up(seen)
-    if all(step.outcome in REFUSED_HERE for step in asked) and found.received and not seen.daemon_died:
+    refused = [step.outcome in REFUSED_HERE and step.told("code") not in ON_THE_WAY for step in asked]
+    if all(refused) and found.received and not seen.daemon_died:
         yield f"nothing was to be sent, and {found.received} requests arrived"
     came = {one.credential for one in seen.far if one.credential is not None and CANARY in one.credential}
     if came - {f"Bearer {seen.token}", f"token {seen.token}", seen.token}:
@@ -161,6 +164,8 @@ def _second_writes(seen: Observed) -> Iterator[str]:
         is_recorded = before is not None and before.correlation_id == step.correlation_id is not None
         if before is None or before.process != step.process or is_recorded:
             continue
+        if any(rule.get("in_doubt") == "ask" for rule in seen.case.rules):
+            continue  # a human looks at what is in doubt, and may let it through
         may = before.told("retry") in {"bounded", "after_delay"} or before.envelope is None
         if not may and step.outcome not in REFUSED_HERE and step.told("code") != "replayed":
             yield f"{step.deed} went out again after {_gist(before)}"
@@ -213,7 +218,7 @@ def _complete(step: Step, want: Complete | None) -> Iterator[str]:
         return
     for key in ("complete", "truncated", "returned", "next_cursor"):
         expected = getattr(want, key)
-        if expected is not None and told.get(key) != expected:
+        if expected is not None and told.get(key) != expected and not _leads_to(told.get(key), expected):
             yield f"completeness.{key} is {told.get(key)!r}, expected {expected!r}"
     reasons = _codes(told.get("incomplete_reasons"))
     if want.reasons is not None and sorted(reasons) != sorted(want.reasons):
@@ -235,6 +240,13 @@ def _begins(chain: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 def _is_near(found: JsonValue, want: int) -> bool:
     return isinstance(found, int) and abs(found - want) <= NEAR_S
+
+
+def _leads_to(found: JsonValue, want: JsonValue) -> bool:
+    """Whether a URL leads to that path, wherever the far side's own address is."""
+    if not isinstance(found, str) or not isinstance(want, str):
+        return False
+    return want.startswith("/") and found.startswith("http") and found.endswith(want)
 
 
 def _codes(rows: JsonValue, key: str = "code") -> list[str]:
