@@ -4,12 +4,9 @@ For containers whose processes the daemon can't tell apart, and for naming one. 
 process becomes the relay, which holds no key and hands every connection on to agent.sock and nowhere else.
 """
 
-import errno
 import os
 import socket
-import stat
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,13 +16,13 @@ from broker.cli.faults import CliError, UsageError
 from broker.cli.reach import desk, places
 from broker.client.hardening import harden
 from broker.client.listeners import ListenerControl
+from broker.client.listening import ListenError, listen_at
 from broker.contract.listener_names import is_name
 from broker.contract.neutralise import visible, visible_json
 from broker.contract.wire import dump_names
 
 BACKLOG = 256
 PATH_MAX_BYTES = 107
-PROBE_S = 2.0
 _ABOUT = """Open a socket for one container and hand on what comes there, until interrupted.
 
 All that reaches PATH is one session under NAME, which rules may speak of (agents = ["NAME"]) and cards show as
@@ -65,39 +62,10 @@ def listening(path: str, mode: int) -> socket.socket:
     """A listening socket at the path; a stale one is replaced, a live one never. Raises CliError."""
     if len(os.fsencode(path)) > PATH_MAX_BYTES:
         raise UsageError(f"PATH: a socket's path has at most {PATH_MAX_BYTES} bytes; choose a shorter one")
-    _clear_stale(Path(path))
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    before = os.umask(0o177)
     try:
-        listener.bind(path)
-        Path(path).chmod(mode)
-        listener.listen(BACKLOG)
-    except OSError as cause:
-        listener.close()
-        raise CliError(f"the socket {path} can't be made: {cause.strerror}") from cause
-    finally:
-        os.umask(before)
-    return listener
-
-
-def _clear_stale(path: Path) -> None:
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(status.st_mode):
-        raise CliError(f"{path} is no socket; move it away")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(PROBE_S)
-        try:
-            probe.connect(str(path))
-        except OSError as cause:
-            if cause.errno not in {errno.ECONNREFUSED, errno.ENOENT}:
-                raise CliError(f"{path} is in use or can't be tried: {cause.strerror}") from cause
-        else:
-            raise CliError(f"somebody listens on {path} already")
-    with suppress(FileNotFoundError):
-        path.unlink()
+        return listen_at(path, mode=mode, backlog=BACKLOG)
+    except ListenError as cause:
+        raise CliError(str(cause)) from cause
 
 
 def _become_relay(listener: socket.socket, path: str, name: str, ready: str) -> NoReturn:

@@ -3,13 +3,11 @@
 Also tells systemd how far the daemon is, where it asks to be told.
 """
 
-import errno
 import os
 import socket
-import stat
 from contextlib import suppress
-from pathlib import Path
 
+from broker.client.listening import ListenError, listen_at
 from broker.daemon.statehold import StateError
 
 FIRST_DESCRIPTOR = 3
@@ -54,40 +52,12 @@ def _checked(descriptor: int, name: str) -> socket.socket:
 
 def listen(path: str, *, mode: int = 0o600) -> socket.socket:
     """A listening Unix socket at the path. Raises StateError where somebody listens there, or it is no socket."""
-    _clear_stale(Path(path))
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    before = os.umask(0o177)
     try:
-        listener.bind(path)
-        Path(path).chmod(mode)
-        listener.listen(BACKLOG)
-    except OSError as cause:
-        listener.close()
-        raise StateError(f"the socket {path} can't be made: {cause.strerror}") from cause
-    finally:
-        os.umask(before)
+        listener = listen_at(path, mode=mode, backlog=BACKLOG)
+    except ListenError as cause:
+        raise StateError(f"{cause}. See: doorward status") from cause
     listener.setblocking(False)  # noqa: FBT003 - positional-only
     return listener
-
-
-def _clear_stale(path: Path) -> None:
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(status.st_mode):
-        raise StateError(f"{path} is no socket; move it away")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2.0)
-        try:
-            probe.connect(str(path))
-        except OSError as cause:
-            if cause.errno not in {errno.ECONNREFUSED, errno.ENOENT}:
-                raise StateError(f"the socket {path} is in use or can't be tried: {cause.strerror}") from cause
-        else:
-            raise StateError(f"somebody listens on {path} already. See: doorward status")
-    with suppress(FileNotFoundError):
-        path.unlink()
 
 
 def notify(environ: dict[str, str], state: str) -> None:
