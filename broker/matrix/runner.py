@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from broker.client.faults import ClientError
@@ -43,6 +43,7 @@ class Outcome:
     breaches: tuple[Breach, ...]
     rounds: int
     seconds: float
+    seen: tuple[Observed, ...] = field(default=(), repr=False)  # each round
 
     @property
     def holds(self) -> bool:
@@ -228,4 +229,6 @@ def _outcome(done: _Done) -> Outcome:
         if len(done.seen) > 1:
             found = tuple(Breach(assertion=one.assertion, text=f"round {number}: {one.text}") for one in found)
         breaches += found
-    return Outcome(case=done.case, breaches=tuple(breaches), rounds=len(done.seen), seconds=done.seconds)
+    return Outcome(
+        case=done.case, breaches=tuple(breaches), rounds=len(done.seen), seconds=done.seconds, seen=tuple(done.seen)
+    )
