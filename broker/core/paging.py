@@ -56,8 +56,11 @@ def next_page(
         return found if found.more else UNCLEAR
     if paging.kind is PagingKind.NONE:
         return END
+    if paging.end is PagingEnd.NO_ROWS and rows_of(completeness, view) == ():
+        return END
     if paging.kind is PagingKind.LINK_HEADER:
-        return _by_link(frozen, headers, paging.token or "next")
+        found = _by_link(frozen, headers, paging.token or "next")
+        return UNCLEAR if paging.end is PagingEnd.NO_ROWS and found.more is False else found
     if paging.kind is PagingKind.OFFSET:
         return _by_offset(paging, completeness, frozen, view)
     if paging.kind is PagingKind.LAST_ITEM_ID:
@@ -182,7 +185,7 @@ def ends(paging: Pagination, token: JsonValue) -> bool:
             return is_empty(token)
         case PagingEnd.VALUES:
             return _same_as_any(token, paging.end_values)
-        case PagingEnd.TOKEN_REPEATS:
+        case PagingEnd.TOKEN_REPEATS | PagingEnd.NO_ROWS:
             return False
 
 

@@ -72,6 +72,10 @@ def leads_to(value: JsonValue) -> NextPage:
         (replace(TOKEN, end=PagingEnd.TOKEN_REPEATS), {"next": "t"}, {"page": "t"}, END),
         (replace(TOKEN, end=PagingEnd.TOKEN_REPEATS), {"next": "u"}, {"page": "t"}, leads_to("u")),
         (replace(TOKEN, end=PagingEnd.TOKEN_REPEATS), {}, {}, UNCLEAR),
+        (replace(TOKEN, end=PagingEnd.NO_ROWS), {"next": "t", "rows": []}, {}, END),
+        (replace(TOKEN, end=PagingEnd.NO_ROWS), {"next": "t", "rows": [1]}, {}, leads_to("t")),
+        (replace(TOKEN, end=PagingEnd.NO_ROWS), {"next": "t"}, {}, leads_to("t")),
+        (replace(TOKEN, end=PagingEnd.NO_ROWS), {"rows": [1]}, {}, UNCLEAR),
         (replace(TOKEN, kind=PagingKind.NEXT_HEADER, token="headers.x-next"), {}, {}, END),
         (URL, {"next": f"{BASE}?p=2"}, {}, NextPage(more=True, url=f"{BASE}?p=2")),
         (URL, {"next": "?p=2"}, {}, NextPage(more=True, url=f"{BASE}?p=2")),
@@ -107,6 +111,14 @@ def test_a_link_leads_on_and_its_absence_is_an_end_only_where_that_is_declared(
     paging: Pagination | None, link: str, found: NextPage
 ) -> None:
     assert found == after(paging, [], headers=(("date", "x"), ("link", link)))
+
+
+def test_where_each_page_names_a_next_one_a_page_without_rows_alone_is_the_end() -> None:
+    paging, link = replace(LINK, end=PagingEnd.NO_ROWS), ("link", f'<{BASE}?p=2>; rel="next"; results="false"')
+
+    assert NextPage(more=True, url=f"{BASE}?p=2") == after(paging, [1], headers=(link,))
+    assert END == after(paging, [], headers=(link,))
+    assert UNCLEAR == after(paging, [1])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Steps 3 and 7: what a status means where the operation says nothing, by the effect of the request.
 
 407 and 511 come from the way there, redirects are reported (core/redirects.py says which go on), and no 5xx settles
-a write. A status that HTTP does not know (RFC 9110, section 15) counts as a 5xx.
+a write. A status that HTTP does not know (RFC 9110, section 15) counts as a 5xx. So do 460 and 499, by which a front
+says that its caller went away: we did not, and what stands behind it may have gone on.
 """
 
 from dataclasses import replace
@@ -25,6 +26,7 @@ _TRANSIENT = {
     425: "The upstream refused to handle the request so early and did nothing.",
 }
 _CONFLICTS = frozenset({409, 412})
+_CALLER_LEFT = frozenset({460, 499})
 _NOT_MODIFIED = 304
 
 
@@ -57,7 +59,7 @@ def judge_status(case: Case) -> Verdict | None:
     if case.declared is not None and status in case.declared.gateway.reject_proof:
         message = f"Who stands before the upstream answered with status {status}, and did not hand the request on."
         return refused(Category.CONFIRMED_FAILURE, "remote_error", message, retry=Retry.BOUNDED)
-    if status >= 500 or status < 100:
+    if status >= 500 or status < 100 or status in _CALLER_LEFT:
         return _server_error(case)
     if status == 401:
         message = "The upstream rejected the credential; no other was tried. A human has to renew or replace it."

@@ -110,9 +110,13 @@ def _agrees(operation: Operation, page: Page) -> bool:
 
 
 def _after(operation: Operation, paging: Pagination, page: Page, position: Position) -> Next:
+    if paging.end is PagingEnd.NO_ROWS and page.rows == ():
+        return End()
     match paging.kind:
         case PagingKind.LINK_HEADER:
-            return _by_link(page, paging.token or "next")
+            found = _by_link(page, paging.token or "next")
+            is_cut = paging.end is PagingEnd.NO_ROWS and isinstance(found, End)
+            return Astray(message="A page with rows names no next page, as each of them has to.") if is_cut else found
         case PagingKind.OFFSET:
             return _by_offset(operation, paging, page, position)
         case PagingKind.LAST_ITEM_ID:

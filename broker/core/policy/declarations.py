@@ -44,6 +44,7 @@ class PagingEnd(StrEnum):
     PRESENT_AND_EMPTY = "present_and_empty"  # "", {} or []; a missing token is a broken answer
     VALUES = "values"  # one of `end_values`, of which null stands for a missing token as well
     TOKEN_REPEATS = "token_repeats"  # noqa: S105 - a word of the policy language
+    NO_ROWS = "no_rows"  # a page without rows, whatever it names as the next; each page names one
 
 
 class Stability(StrEnum):

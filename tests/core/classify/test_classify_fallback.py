@@ -22,7 +22,7 @@ FOR_BOTH = [
     (425, Category.CONFIRMED_FAILURE, "client_error", Retry.BOUNDED),
     (428, Category.CONFIRMED_FAILURE, "precondition", Retry.NEVER),
     (429, Category.RATE_LIMITED, "too_many", Retry.AFTER_DELAY),
-    (499, Category.CONFIRMED_FAILURE, "client_error", Retry.NEVER),
+    (498, Category.CONFIRMED_FAILURE, "client_error", Retry.NEVER),
     (511, Category.LOCAL_FAILURE, "captive_portal", Retry.AFTER_HUMAN),
     (301, Category.CONFIRMED_FAILURE, "redirect_not_followed", Retry.NEVER),
     (302, Category.CONFIRMED_FAILURE, "redirect_not_followed", Retry.NEVER),
@@ -39,7 +39,7 @@ def test_a_status_means_the_same_for_reads_and_writes(status: int, category: Cat
     assert expected == judged(WRITE, answer(status))
 
 
-@pytest.mark.parametrize("status", [500, 501, 502, 503, 504, 520, 599, 700, 999, 99, 0])
+@pytest.mark.parametrize("status", [500, 501, 502, 503, 504, 520, 599, 700, 999, 99, 0, 460, 499])
 def test_a_server_error_settles_a_read_and_never_a_write(status: int) -> None:
     read = judged(READ, answer(status, b"<h1>Oops</h1>", HTML))
     write = judged(WRITE, answer(status, b"<h1>Oops</h1>", HTML, ("retry-after", "3")))

@@ -110,6 +110,16 @@ def test_a_repeated_token_is_an_end_where_it_is_declared_and_follows_itself() ->
     assert not one(repeats, *tokens("a", None)).complete
 
 
+def test_a_page_without_rows_is_an_end_where_each_page_names_a_next_one() -> None:
+    paging = by_token(Stability.KEYSET, kind=PagingKind.LINK_HEADER, token="next", end=PagingEnd.NO_ROWS)
+    pages = [page(things(*ids), ("link", f'</{number}>; rel="next"')) for number, ids in enumerate(((1, 2), (3,), ()))]
+    seen = one(listing(paging), *pages)
+
+    assert seen.complete
+    assert 3 == len(seen.asked)
+    assert ["COMPLETENESS_UNVERIFIED"] == one(listing(paging), pages[0], page(things(3))).codes
+
+
 def test_a_header_with_two_tokens_leads_nowhere() -> None:
     paging = by_token(Stability.SNAPSHOT, kind=PagingKind.NEXT_HEADER, token="headers.x-next")
     both = page(things(1), ("x-next", "a"), ("x-next", "b"))
