@@ -3,7 +3,7 @@
 Pure, like checks.py. What a run leaves in the log is held against what the agent was told and the far side wrote down.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from broker.matrix.cases import Prompts
 from broker.matrix.observed import Event, Observed
@@ -14,7 +14,7 @@ ENDINGS = frozenset({"remote.answered", "deadline.expired", "transport.failed"})
 VERDICTS = frozenset({"OK", "OK_UNANCHORED"})
 SAME = ("category", "code", "retry", "remote_effect")
 GATES = {"session": "session", "per_call": "call"}
-FAR_STATUS = frozenset({"answered", "broke"})
+FAR_STATUS = frozenset({"answered", "broke", "looked_up"})
 
 
 def trail(seen: Observed) -> Iterator[str]:
@@ -48,9 +48,7 @@ def _one(step: Step, events: tuple[Event, ...], *, is_interrupted: bool) -> Iter
     outcomes = [name for name in names if name in ENDINGS]
     if len(sent) != len(outcomes) and not is_interrupted:
         yield f"{step.deed}: what was sent and what came of it are not pairs: {names}"
-    for place in sent:
-        if "approval.requested" in names[place:]:
-            yield f"{step.deed}: it was sent before somebody was asked: {names}"
+    yield from _allowed(step, events, sent)
     if names.count("approval.requested") != names.count("approval.decided") and not is_interrupted:
         yield f"{step.deed}: cards and what became of them are not pairs: {names}"
     is_pending = step.outcome == "approval_pending"  # no end yet: what is on record came later
@@ -64,6 +62,24 @@ def _one(step: Step, events: tuple[Event, ...], *, is_interrupted: bool) -> Iter
                 yield f"{step.deed}: {key} is {said[key]!r} on record and {step.told(key)!r} told"
         if names[-1] != "action.result" and not {"operation.settled", "operation.in_doubt"} & set(names):
             yield f"{step.deed}: it goes on after its result: {names}"
+
+
+def _allowed(step: Step, events: tuple[Event, ...], sent: list[int]) -> Iterator[str]:
+    """What was sent was decided on before, and where a human had to say yes, they had said it."""
+    names = [one.name for one in events]
+    gate = step.told("gate")
+    needs_yes = isinstance(gate, Mapping) and gate.get("call") == "granted"
+    for place in sent:
+        before = events[:place]
+        if "approval.requested" in names[place:]:
+            yield f"{step.deed}: it was sent before somebody was asked: {names}"
+        if "policy.decided" not in names[:place]:
+            yield f"{step.deed}: it was sent before it was decided on: {names}"
+        yes = any(one.name == "approval.decided" and one.fields.get("decision") == "approve" for one in before)
+        if needs_yes and not yes:
+            yield f"{step.deed}: the call is said to be granted, and no yes is on record: {names}"
+    if any(one.name == "policy.decided" and one.fields.get("decision") == "deny" for one in events) and sent:
+        yield f"{step.deed}: it was denied, and sent: {names}"
 
 
 def _expected(seen: Observed) -> Iterator[str]:
@@ -102,9 +118,9 @@ def _against_the_far_side(seen: Observed) -> Iterator[str]:
         yield f"{arrived} requests arrived, and {sent} are on record"
     told = [one.fields.get("status") for one in seen.trail if one.name == "remote.answered"]
     answered = [one.status for one in seen.far if one.what in FAR_STATUS and one.status is not None]
-    strange = [status for status in told if isinstance(status, int) and status not in {*answered, 200}]
-    if strange and seen.case.channel == "http":
-        yield f"statuses are on record that the far side never sent: {strange}, {answered}"
+    rest = iter(answered)
+    if seen.case.channel == "http" and not all(status in rest for status in told if isinstance(status, int)):
+        yield f"the statuses on record are not those that the far side sent: {told}, {answered}"
     confirmed = [step for step in seen.steps if step.outcome == "confirmed_failure" and step.told("effect") != "read"]
     if confirmed and seen.recorded.committed and all(step.told("remote_effect") == "none" for step in seen.steps):
         yield "remote_committed there and confirmed_failure here"

@@ -238,7 +238,7 @@ class HttpFaults:
     ) -> bool:
         if fault.point == "after_commit" and fault.kind == "delay":
             await asyncio.sleep(fault.seconds or HOLD_S)
-        is_told = fault.kind in {"delay", "gzip_cut"} or fault.point == "during_response_body"
+        is_told = fault.kind == "delay" or fault.point in {"during_response_headers", "during_response_body"}
         self._note(asked, "answered" if fault.kind == "delay" else "broke", status=answer.status if is_told else None)
         writer.write(broken_bytes(answer, fault, is_head=asked.method == "HEAD"))
         await writer.drain()
@@ -263,7 +263,7 @@ class HttpFaults:
         self._note(asked, "committed", key=key)
 
     async def _tell(self, run: _Run, asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        self._note(asked, "looked_up")
+        self._note(asked, "looked_up", status=200)
         body = json.dumps({"items": run.changes, "count": len(run.changes), "more": False}).encode()
         told = HttpAnswer(headers=(("content-type", "application/json"),), body=body)
         writer.write(answer_bytes(told, "", is_head=False))
