@@ -1,6 +1,18 @@
 """What all tests start from, however they were started."""
 
 import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes.zones import in_zone
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job hands that on to all that we start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def in_utc() -> Iterator[None]:
+    """Times of day are drawn as in UTC, wherever the tests run."""
+    with in_zone("UTC"):
+        yield

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,21 +12,12 @@ import pytest
 from broker.desktop.notice_text import NAME_MOST_CELLS, NoticeCard, notice
 from broker.desktop.notices import DENIED
 from tests.fakes.bus import PrivateBus, Someone, soon
+from tests.fakes.notice_cards import CARD
 from tests.fakes.notification_service import NAME, PATH, NotificationService
 from tests.hostile_text import NAMES, TEXTS, encodable, obeyed
 from tests.live.house import House
 from tests.live.plain_upstream import serving
 
-CARD = NoticeCard(
-    id="ap_1",
-    agent="codex",
-    effect="DELETE",
-    service="cloud",
-    operation="accounts.delete",
-    host="iam.cloud.example",
-    proven=False,
-    expires_at_ms=time.time_ns() // 1_000_000,
-)
 SAID = [field.name for field in fields(NoticeCard) if field.name not in {"id", "proven", "expires_at_ms"}]
 CARDS = 4  # into which all texts are put; more would be muted as a flood
 SHORT = 200

@@ -1,24 +1,15 @@
-import time
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
 from broker.cli.moments import moment, told_moment
 
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 NOON = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize(

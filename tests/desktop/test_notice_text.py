@@ -1,34 +1,20 @@
 """What a notice says: as it was drawn, and nothing of an agent's."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from broker.core.identity import UNIDENTIFIED
-from broker.desktop.notice_text import NoticeCard, notice
-
-AT_MS = 1_796_000_000_000
-CARD = NoticeCard(
-    id="ap_7f21",
-    agent="codex",
-    effect="DELETE",
-    service="cloud",
-    operation="accounts.delete",
-    host="iam.cloud.example",
-    proven=False,
-    expires_at_ms=AT_MS,
-)
+from broker.desktop.notice_text import notice
+from tests.fakes.notice_cards import AT_MS, CARD
+from tests.fakes.zones import in_zone
 
 
 @pytest.fixture(autouse=True)
 def _fixed_zone() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TZ", "Etc/GMT-2")
-        time.tzset()
+    with in_zone("Etc/GMT-2"):
         yield
-    time.tzset()
 
 
 def test_one_card_reads_as_it_was_drawn() -> None:
@@ -36,7 +22,7 @@ def test_one_card_reads_as_it_was_drawn() -> None:
     assert told is not None
     assert "doorward: codex asks to DELETE" == told.summary
     assert "cloud accounts.delete at iam.cloud.example\nEvidence incomplete. Answer by 02:53:20." == told.body
-    assert ("ap_7f21", AT_MS) == (told.card_id, told.expires_at_ms)
+    assert ("ap_1", AT_MS) == (told.card_id, told.expires_at_ms)
 
 
 def test_of_evidence_that_is_there_nothing_is_said() -> None:
@@ -49,7 +35,7 @@ def test_several_are_one_notice_that_tells_of_the_oldest() -> None:
     told = notice([CARD, replace(CARD, id="ap_2"), replace(CARD, id="ap_3", agent="aider")])
     assert told is not None
     assert "doorward: 3 requests wait" == told.summary
-    assert "ap_7f21" == told.card_id
+    assert "ap_1" == told.card_id
     assert "The oldest: codex asks to DELETE" == told.body.splitlines()[0]
     assert "aider" not in told.body
 

@@ -13,19 +13,11 @@ from broker.desktop.notice_text import NoticeCard
 from broker.desktop.notices import NO_SCREEN, Notices, NoticeState
 from broker.desktop.standing import Standing
 from tests.fakes.bus import PrivateBus, Someone, soon
+from tests.fakes.notice_cards import CARD
 from tests.fakes.notification_service import NAME, PATH, NotificationService
 
 CALL_S = 0.3
-FIRST = NoticeCard(
-    id="ap_1",
-    agent="codex",
-    effect="DELETE",
-    service="cloud",
-    operation="accounts.delete",
-    host="iam.cloud.example",
-    proven=True,
-    expires_at_ms=time.time_ns() // 1_000_000 + 120_000,
-)
+FIRST = replace(CARD, proven=True, expires_at_ms=time.time_ns() // 1_000_000 + 120_000)
 SECOND, THIRD = (replace(FIRST, id=f"ap_{number}", agent="aider") for number in (2, 3))
 
 

@@ -1,5 +1,6 @@
 """Small real vaults with cheap parameters, and a clock that stands still until it is moved."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from broker.contract.kdf import KdfParams
 from broker.contract.key_id import key_id
 from broker.contract.statements import policy_bytes
+from broker.contract.unlock_methods import UnlockMethod
 from broker.core.credential import BearerSecret, Credential, CredentialSecret, parse_binding
 from broker.core.secret import Secret
 from broker.vault import TrustedPolicy, Vault
@@ -33,7 +35,13 @@ class StillClock:
         return self.now_s
 
 
-def new_vault(directory: Path, *, kek: Secret = KEK) -> Path:
+def new_vault(
+    directory: Path,
+    *,
+    kek: Secret = KEK,
+    methods: Sequence[UnlockMethod] = (UnlockMethod.PASSPHRASE,),
+    share: Secret | None = None,
+) -> Path:
     """A vault in a directory of its own."""
     path = directory / "data" / "vault.db"
     Vault.create(
@@ -45,6 +53,8 @@ def new_vault(directory: Path, *, kek: Secret = KEK) -> Path:
         root_seed=ROOT_SEED,
         approver_public_key=APPROVER_KEY,
         now_ms=NOW_MS,
+        methods=methods,
+        share=share,
     )
     return path
 

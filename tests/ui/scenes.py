@@ -1,6 +1,7 @@
 """A window with a feed that is no daemon and a clock that goes on when told: what the tests of the screens share."""
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from broker.client.card import parse_card
@@ -15,6 +16,7 @@ from ui.screens.sheet import Moment
 from ui.served import Status, Waiting
 from ui.window import Surroundings, Window
 
+GOLDENS = Path(__file__).with_name("goldens")
 READY = Status(
     version="0.1.0",
     log_id="5c1d",
@@ -24,6 +26,11 @@ READY = Status(
     audit_seq=4211,
     audit_anchored=True,
 )
+
+
+def golden(name: str) -> list[str]:
+    """The rows of a kept drawing."""
+    return (GOLDENS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
 
 
 @dataclass(slots=True)

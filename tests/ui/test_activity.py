@@ -1,32 +1,16 @@
 """Activity as it was designed, row for row; and what its keys do."""
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.ui.activity_rows import IN_DOUBT, ROWS, TRAIL
-from tests.ui.scenes import READY, Scene
+from tests.ui.scenes import READY, Scene, golden
 from ui.messages import ActivityNews, ApproverNews, PastNews, ReadTrail, SessionsNews, TrailNews
 from ui.served import GrantRow, SessionRow
 from ui.served_log import ActivityRow, PastSession
 
-GOLDENS = Path(__file__).with_name("goldens")
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-def golden(name: str) -> list[str]:
-    return (GOLDENS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 def scene(width: int = 80, height: int = 24, *, ascii_only: bool = False) -> Scene:

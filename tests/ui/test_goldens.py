@@ -1,9 +1,7 @@
 """The screens as they were designed, row for row. A golden is changed by hand, after looking at it."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,28 +20,16 @@ from tests.ui.cards import (
     repeat_in_doubt,
     wide_gap,
 )
-from tests.ui.scenes import READY, Scene
+from tests.ui.scenes import READY, Scene, golden
 from ui.messages import ActivityNews, Lost, SessionsNews
 from ui.paper import Paper, Role, Span, row, text_of
 from ui.screens.calm import Calm, empty_sheet
 from ui.served import GrantRow, SessionRow
 from ui.window import Surroundings
 
-GOLDENS = Path(__file__).with_name("goldens")
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 IN_DOUBT = replace(READY, in_doubt=1)
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-def golden(name: str) -> list[str]:
-    return (GOLDENS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def calm_scene() -> Scene:

@@ -1,9 +1,6 @@
 """The screens that are lists as they were designed, row for row. A golden is changed by hand, after looking at it."""
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -30,7 +27,7 @@ from tests.ui.list_rows import (
     at_time,
     checkpoint,
 )
-from tests.ui.scenes import READY, Scene
+from tests.ui.scenes import READY, Scene, golden
 from ui.list_messages import CheckpointsNews, HostKeysNews
 from ui.messages import (
     ActivityNews,
@@ -46,21 +43,9 @@ from ui.messages import (
 from ui.served_log import ActivityRow, LogFacts, SaidVerdict
 from ui.served_policy import PolicyFacts
 
-GOLDENS = Path(__file__).with_name("goldens")
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 SIZES = {"": (80, 24), "_wide": (120, 40)}
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-def golden(name: str) -> list[str]:
-    return (GOLDENS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def still(made: Scene, *keys: str) -> Scene:

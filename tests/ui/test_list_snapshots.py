@@ -1,7 +1,6 @@
 """Two of the lists with their colours, and one without, as the terminal library draws them."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +13,9 @@ from tests.ui.scenes import READY, StillClock
 from ui.app import DoorwardApp
 from ui.messages import ApproverNews, Connected, News, PastNews, PolicyNews, SessionsNews
 
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 def shown(screen: str, *news: News) -> tuple[DoorwardApp, Callable[[Pilot[None]], Any]]:

@@ -1,21 +1,12 @@
 """The pictures in the documentation show what the interface draws today."""
 
-import time
-from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from tests.ui.screenshots import FOLDER, PICTURES
 
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -1,7 +1,6 @@
 """A few whole screens with their colours, as the terminal library draws them. Look at a new one before it is kept."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,16 +23,9 @@ from tests.ui.scenes import READY, StillClock, entry, served
 from ui.app import DoorwardApp
 from ui.messages import ApproverNews, CardNews, Connected
 
+pytestmark = pytest.mark.usefixtures("in_utc")
+
 Compare = Callable[..., bool]
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 def application(*cards: dict[str, Any]) -> tuple[DoorwardApp, Callable[..., Any]]:

@@ -14,13 +14,9 @@ from broker.core.secret import Secret
 from broker.vault import Fault, QuarantineReason, Vault, VaultError, VaultLocked, VaultQuarantined, WrongPassphrase
 from broker.vault.unlocking import Given, new_share, share_name, wants_share
 from tests.fakes.vaults import (
-    APPROVER_KEY,
-    AUDIT_SK,
     CHEAP_KDF,
     KEK,
-    LOG_ID,
     NOW_MS,
-    ROOT_SEED,
     WRONG_KEK,
     StillClock,
     bearer,
@@ -35,20 +31,7 @@ NEW_KDF = replace(CHEAP_KDF, salt=b"salt-of-another!")
 
 
 def made(directory: Path, methods: Sequence[UnlockMethod], share: Secret | None = SHARE) -> Path:
-    path = directory / "data" / "vault.db"
-    Vault.create(
-        path,
-        kek=KEK,
-        kdf=CHEAP_KDF,
-        log_id=LOG_ID,
-        audit_sk=AUDIT_SK,
-        root_seed=ROOT_SEED,
-        approver_public_key=APPROVER_KEY,
-        now_ms=NOW_MS,
-        methods=methods,
-        share=share,
-    )
-    return path
+    return new_vault(directory, methods=methods, share=share)
 
 
 @pytest.fixture
