@@ -15,8 +15,8 @@ from broker.contract.exits import FAULTS_FOUND, USAGE
 from broker.contract.neutralise import visible
 from broker.matrix.cases import Case, chosen, load
 from broker.matrix.faults import CaseError, MatrixError
+from broker.matrix.lanes import run_lanes
 from broker.matrix.report import Progress, as_json, table, write_junit
-from broker.matrix.runner import Runner
 from broker.matrix.serving import serve
 from broker.matrix.stages import open_stages
 
@@ -43,7 +43,7 @@ def _run(cases: list[Case], options: argparse.Namespace) -> int:
     work = Path(tempfile.mkdtemp(prefix="doorward-matrix-"))
     try:
         with open_stages({one.channel for one in cases}) as stages:
-            outcomes = Runner(stages=stages, work=work, tell=Progress(len(cases))).run(cases)
+            outcomes = run_lanes(cases, stages=stages, work=work, tell=Progress(len(cases)))
     finally:
         if options.keep:
             _say(f"the state is kept in {work}")

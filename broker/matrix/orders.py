@@ -6,7 +6,7 @@ from broker.contract.wire import JsonObject, JsonValue
 from broker.matrix.cases import Ask, Case
 
 STALLING = frozenset({"silence", "stall", "delay", "timeout"})
-BRIEF: JsonObject = {"connect_s": 1.0, "write_s": 1.0, "first_byte_s": 1.0, "total_s": 2.0}
+BRIEF: JsonObject = {"connect_s": 1.0, "write_s": 1.0, "first_byte_s": 1.5, "total_s": 3.0}
 PATIENT: JsonObject = {"first_byte_s": 15.0, "total_s": 20.0}
 
 

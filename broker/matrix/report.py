@@ -1,6 +1,7 @@
 """What came of the cases: a table by group for humans, JSON and JUnit for machines. Nothing of it holds a secret."""
 
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -23,10 +24,15 @@ class Progress:
         self._red = 0
         self._out = out
         self._moves = out.isatty()
+        self._turn = threading.Lock()  # several lanes tell
 
     def __call__(self, case: Case, holds: bool, seconds: float) -> None:  # noqa: FBT001 - told by the runner alone
+        with self._turn:
+            self._tell(case, seconds, is_red=not holds)
+
+    def _tell(self, case: Case, seconds: float, *, is_red: bool) -> None:
         self._done += 1
-        self._red += not holds
+        self._red += is_red
         if self._moves:
             red = f", {self._red} do not hold" if self._red else ""
             line = f"{self._done} of {self._total}{red}: {case.id} ({seconds:.1f} s)"

@@ -4,13 +4,14 @@ Every case has a bounded time. A shared house serves all runs but those that nee
 its log is verified offline and its whole directory is scanned, and what is found then counts for the runs in it.
 """
 
+import itertools
 import json
 import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,12 +66,20 @@ class _Done:
 class Runner:
     """Runs cases in order. `stages` by channel; `work` is a directory of its own."""
 
-    def __init__(self, *, stages: Mapping[str, Stage], work: Path, tell: Callable[[Case, bool, float], None]) -> None:
+    def __init__(
+        self,
+        *,
+        stages: Mapping[str, Stage],
+        work: Path,
+        tell: Callable[[Case, bool, float], None],
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        """`numbers` make the names of runs unique where far sides are shared."""
         self._stages = stages
         self._work = work
         self._tell = tell
         self._shared: dict[tuple[str, ...], House] = {}  # by the daemon's program; () is the plain one
-        self._number = 0
+        self._numbers = numbers or itertools.count(1)
 
     def run(self, cases: Iterable[Case]) -> list[Outcome]:
         """Every case to its end."""
@@ -105,12 +114,11 @@ class Runner:
         return done
 
     def _round(self, case: Case, done: _Done) -> None:
-        self._number += 1
         stage = self._stages.get(case.channel)
         if stage is None:
             raise MatrixError(f"nothing here speaks {case.channel}")
         slug = re.sub(r"[^a-z0-9-]+", "-", case.id.lower()).strip("-")[:40]
-        run = Run(case=case, name=f"{slug}-{self._number}")
+        run = Run(case=case, name=f"{slug}-{next(self._numbers)}")
         furnished = stage.furnish(run)
         done.house = self._house(tuple(furnished.program))
         done.seen.append(self._observe(run, furnished, stage, done.house))
