@@ -83,8 +83,8 @@ class Backlog:
         with self._lock:
             self._refusal = refusal
 
-    def put(self, task: Task) -> None:
-        """Raises AuditError."""
+    def put(self, task: Task, *, rouses: bool = True) -> None:
+        """Raises AuditError. Without `rouses` somebody has to `rouse` the writer soon, or put another task."""
         with self._lock:
             self._refuse_if_due()
             size = self._bytes + len(task.plain)
@@ -92,7 +92,13 @@ class Backlog:
                 raise AuditError("too many audit events wait to be written; ask again later")
             self._tasks.append(task)
             self._bytes = size
-            if self._asleep and not self._busy:
+            if rouses and self._asleep and not self._busy:
+                self._rouse()
+
+    def rouse(self) -> None:
+        """See to it that what waits is done."""
+        with self._lock:
+            if self._tasks and self._asleep and not self._busy:
                 self._rouse()
 
     def claim(self, task: Task) -> list[Task] | None:

@@ -112,8 +112,9 @@ class AuditWriter:
 
     async def append(self, event: AuditEvent) -> Receipt:
         """Return once the event, and all queued before it, are durable. Raises AuditError."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._backlog.put(Task(event, _encode(event), future=future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        self._queue(Task(event, _encode(event), future=future), loop)
         return _receipt(await future)
 
     def append_blocking(self, event: AuditEvent) -> Receipt:
@@ -133,7 +134,13 @@ class AuditWriter:
 
     def post(self, event: AuditEvent) -> None:
         """Queue an event whose durability the next append waits for. Raises AuditError when poisoned."""
-        self._backlog.put(Task(event, _encode(event), asked=False))
+        task = Task(event, _encode(event), asked=False)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._backlog.put(task)
+        else:
+            self._queue(task, loop)
 
     async def new_epoch(self, reason: EpochReason, root: Sign | None = None, *, adopt: bool = False) -> None:
         """A checkpoint, then a new epoch: at lock and unlock. Raises AuditError.
@@ -183,6 +190,11 @@ class AuditWriter:
             if self._appender is not None:
                 self._appender.close()
             self._log.release()
+
+    def _queue(self, task: Task, loop: asyncio.AbstractEventLoop) -> None:
+        """The writer is woken once the loop goes on: what else is recorded until then shares a group with it."""
+        self._backlog.put(task, rouses=False)
+        loop.call_soon(self._backlog.rouse)
 
     # -- orders
 
