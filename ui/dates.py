@@ -3,7 +3,6 @@
 import time
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-MS_PER_DAY = 86_400_000
 
 
 def minute(at_ms: int) -> str:

@@ -55,13 +55,8 @@ class Compared:
     unchanged: int
 
 
-def diff_decisions(old: Policy | None, new: Policy) -> tuple[Change, ...]:
-    """The changes that trusting `new` in place of `old` makes; loosened ones first."""
-    return compared(old, new).changes
-
-
 def compared(old: Policy | None, new: Policy) -> Compared:
-    """The same, with the count of what stays."""
+    """What trusting `new` in place of `old` makes of decisions."""
     before = Policy(digest="") if old is None else old
     decisions, unchanged = _decisions(before, new)
     changes = [

@@ -29,10 +29,6 @@ class Moment:
     weekday: int
     minute: int
 
-    @property
-    def of_week(self) -> int:
-        return self.weekday * DAY_MINUTES + self.minute
-
     @override
     def __str__(self) -> str:
         return f"{DAYS[self.weekday]} {self.minute // 60:02}:{self.minute % 60:02}"

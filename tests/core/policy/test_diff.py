@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.policy.changes import Change
-from broker.core.policy.diff import diff_decisions
+from broker.core.policy.diff import compared
 from broker.core.policy.model import Policy
 from tests.fakes.policies import SHOP, policy_of
 
@@ -21,7 +21,7 @@ def policy(*parts: str) -> Policy:
 
 
 def told(old: Policy | None, new: Policy) -> list[tuple[str, str, str, str]]:
-    return [(change.direction, change.subject, change.was, change.becomes) for change in diff_decisions(old, new)]
+    return [(change.direction, change.subject, change.was, change.becomes) for change in compared(old, new).changes]
 
 
 def test_equal_policies_differ_in_nothing() -> None:
@@ -42,7 +42,7 @@ def test_a_loosened_rule_is_told_before_a_tightened_one_with_its_place() -> None
     )
     new = policy(rule("a", "none", 'operations = ["orders.get"]'), rule("b", "deny", 'operations = ["jobs.run"]'))
 
-    changes = diff_decisions(old, new)
+    changes = compared(old, new).changes
 
     assert [
         ("loosens", "any READ shop orders.get", "ask each", "no asking"),
@@ -181,9 +181,9 @@ def test_limits_are_compared() -> None:
         ("loosens", "limit max_uses", "10", "11"),
         ("tightens", "limit body_bytes", "2048", "1024"),
     ] == told(old, new)
-    places = [(str(change.place), str(change.was_place)) for change in diff_decisions(old, new)]
+    places = [(str(change.place), str(change.was_place)) for change in compared(old, new).changes]
     assert [("p1.toml:7", "p1.toml:7"), ("p1.toml:6", "p1.toml:6"), ("p1.toml:8", "p1.toml:8")] == places
-    (gone,) = diff_decisions(policy("[limits]\nmax_uses = 10\n"), policy())
+    (gone,) = compared(policy("[limits]\nmax_uses = 10\n"), policy()).changes
     assert ("p1.toml:6", True) == (str(gone.place), gone.is_gone)
 
 
@@ -191,7 +191,7 @@ def test_a_service_that_is_gone_is_denied() -> None:
     old = policy(rule("a", "none"))
     new = policy_of('[[rules]]\nid = "a"\napproval = "none"', AGENTS)
 
-    assert {"tightens"} == {change.direction for change in diff_decisions(old, new)}
+    assert {"tightens"} == {change.direction for change in compared(old, new).changes}
     assert None is Change(direction="loosens", subject="", was="", becomes="").to_json()["place"]
 
 
@@ -215,7 +215,7 @@ def test_the_way_back_turns_every_loosening_of_decisions_round(
     one: list[tuple[str, str]], other: list[tuple[str, str]]
 ) -> None:
     first, second = policy(*_texts(one)), policy(*_texts(other))
-    forth = {(change.subject, change.was, change.becomes) for change in diff_decisions(first, second)}
-    back = {(change.subject, change.becomes, change.was) for change in diff_decisions(second, first)}
+    forth = {(change.subject, change.was, change.becomes) for change in compared(first, second).changes}
+    back = {(change.subject, change.becomes, change.was) for change in compared(second, first).changes}
 
     assert {entry[1:] for entry in forth} == {entry[1:] for entry in back}

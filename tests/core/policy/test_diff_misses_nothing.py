@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.contract.reasons import ApprovalRule
 from broker.core.policy import diff as diff_module
-from broker.core.policy.diff import Compared, compared, diff_decisions
+from broker.core.policy.diff import Compared, compared
 from broker.core.policy.evaluate import decide
 from broker.core.policy.explain import described
 from broker.core.policy.hours import DAY_MINUTES, Moment, window_of
@@ -25,7 +25,7 @@ def rule(name: str, approval: str, rest: str = "") -> str:
 
 
 def told(old: str, new: str) -> list[tuple[str, str, str, str]]:
-    changes = diff_decisions(policy_of(SHOP, old), policy_of(SHOP, new))
+    changes = compared(policy_of(SHOP, old), policy_of(SHOP, new)).changes
     return [(change.direction, change.subject, change.was, change.becomes) for change in changes]
 
 
@@ -58,7 +58,7 @@ def test_a_rule_that_turns_from_asking_to_a_session_is_told_for_the_other_case()
 def test_options_that_nobody_is_asked_about_are_told() -> None:
     text = '[[rules]]\nid = "z"\nservices = ["web"]\noperations = ["exec"]\napproval = "none"\ncommands = ["id *"]\n'
     old, new = ssh_policy(SERVICES + HOST_RULES + text), ssh_policy(SERVICES + HOST_RULES + text + "options = true\n")
-    changes = {change.subject: (change.direction, change.was, change.becomes) for change in diff_decisions(old, new)}
+    changes = {change.subject: (change.direction, change.was, change.becomes) for change in compared(old, new).changes}
 
     assert ("loosens", "denied", "no asking") == changes["any RUN web exec on web-2 id -*"]
     assert "any RUN web exec on web-2 id *" not in changes
@@ -135,7 +135,7 @@ def test_no_request_is_decided_otherwise_without_being_told(
         return described(decide(policy.at(moment), GET.facts("any", way), GET.service, is_open=True))["decision"]
 
     was, becomes = gate(old), gate(new)
-    changes = [change for change in diff_decisions(old, new) if " GET" in change.subject]
+    changes = [change for change in compared(old, new).changes if " GET" in change.subject]
     ranks = {approval.value: rank for rank, approval in enumerate(ApprovalRule)}
     if was != becomes:
         wanted = "loosens" if ranks[str(becomes)] < ranks[str(was)] else "tightens"
@@ -156,7 +156,7 @@ def test_a_name_that_takes_the_programs_of_another_is_told() -> None:
     def told_of(old: Policy, new: Policy) -> list[tuple[str, str, str]]:
         return [
             (one.direction, one.was, one.becomes)
-            for one in diff_decisions(old, new)
+            for one in compared(old, new).changes
             if one.subject.startswith("agent ")
         ]
 
@@ -173,5 +173,5 @@ def test_programs_that_are_told_apart_by_their_digests_take_nothing_from_each_ot
         return policy_of(SHOP, f"[agents]\n{lines}" + rule("r", "per_call"))
 
     alone = policy_of(SHOP, f'[agents]\ncodex = {{ exe = "*/codex", sha256 = "{"a" * 64}" }}\n' + rule("r", "per_call"))
-    assert [] == [one for one in diff_decisions(alone, with_digest("b", "a")) if one.subject == "agent alias"]
-    assert [one for one in diff_decisions(alone, with_digest("a", "a")) if one.subject == "agent alias"]
+    assert [] == [one for one in compared(alone, with_digest("b", "a")).changes if one.subject == "agent alias"]
+    assert [one for one in compared(alone, with_digest("a", "a")).changes if one.subject == "agent alias"]

@@ -85,7 +85,7 @@ def test_nothing_changes_between_two_borders(text: str) -> None:
     window = window_of(text)
     minutes = [Moment(weekday=day, minute=minute) for day in range(7) for minute in range(24 * 60)]
     changes = {
-        moment.of_week
+        minutes.index(moment)
         for before, moment in zip([minutes[-1], *minutes], minutes, strict=False)
         if window.holds(before) != window.holds(moment)
     }

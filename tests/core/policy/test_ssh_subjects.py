@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.policy.diff import diff_decisions
+from broker.core.policy.diff import compared
 from broker.core.policy.model import Policy
 from broker.core.policy.overview import could_open
 from broker.core.policy.subjects import SHELL, Subject, shown, subjects_of, ways_of
@@ -16,7 +16,7 @@ RULE = '[[rules]]\nid = "{name}"\nservices = ["web"]\napproval = "none"\n{more}\
 
 
 def told(old: Policy, new: Policy) -> set[tuple[str, str, str, str]]:
-    return {(change.direction, change.subject, change.was, change.becomes) for change in diff_decisions(old, new)}
+    return {(change.direction, change.subject, change.was, change.becomes) for change in compared(old, new).changes}
 
 
 def subject(name: str, host: str = "web-1") -> Subject:
