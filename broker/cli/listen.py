@@ -16,7 +16,7 @@ from broker.cli.faults import CliError, UsageError
 from broker.cli.reach import desk, places
 from broker.client.hardening import harden
 from broker.client.listeners import ListenerControl
-from broker.client.listening import ListenError, listen_at
+from broker.client.unix_sockets import ListenError, listen_at
 from broker.contract.listener_names import is_name
 from broker.contract.neutralise import visible, visible_json
 from broker.contract.wire import dump_names

@@ -7,7 +7,7 @@ import os
 import socket
 from contextlib import suppress
 
-from broker.client.listening import ListenError, listen_at
+from broker.client.unix_sockets import ListenError, listen_at
 from broker.daemon.statehold import StateError
 
 FIRST_DESCRIPTOR = 3
