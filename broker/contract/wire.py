@@ -144,6 +144,7 @@ _spell = json.JSONEncoder(  # made once, for a record is written in every few mi
     check_circular=False,  # what goes in circles has been refused before
     default=_plain,
 ).encode
+_spell_compactly = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain).encode
 
 
 def _refuse_floats(value: JsonValue) -> None:
@@ -153,7 +154,7 @@ def _refuse_floats(value: JsonValue) -> None:
         raise WireError("canonical JSON holds integers only")
     if type(value) is dict or isinstance(value, Mapping):
         for key, item in value.items():
-            if not isinstance(key, str):
+            if type(key) is not str and not isinstance(key, str):
                 raise WireError("a key is not a string")
             if type(item) not in _SCALARS:
                 _refuse_floats(item)
@@ -173,9 +174,7 @@ def digest(domain: str, value: JsonValue) -> str:
 def dump(value: JsonValue) -> bytes:
     """Compact JSON for an answer on the wire (finite floats allowed). Raises WireError."""
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain).encode(
-            "utf-8"
-        )
+        return _spell_compactly(value).encode("utf-8")
     except UnicodeEncodeError:
         raise WireError("a string holds half a surrogate pair") from None
     except WireError:

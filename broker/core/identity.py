@@ -17,7 +17,7 @@ from broker.core.policy.model import AgentProgram
 
 UNIDENTIFIED = "unidentified"
 UNNAMED = "unnamed"
-OUR_CLIENT = "broker.cli"  # as it stands in the command line of whatever `doorward` runs
+OUR_CLIENTS = frozenset({"broker.cli", "broker.mcp"})  # as they stand in the command line of what `doorward` runs
 NO_LISTENERS: Mapping[tuple[int, int, int], str] = MappingProxyType({})
 
 NEVER_ANCHORS = frozenset(
@@ -70,8 +70,7 @@ class ProcessFacts:
     @property
     def name(self) -> str:
         """The file name of the executable, else of argv[0], else `unknown`."""
-        source = self.exe or (self.argv[0] if self.argv else "")
-        return source.removesuffix(" (deleted)").rsplit("/", 1)[-1].lstrip("-") or "unknown"
+        return _file_name(self.exe or (self.argv[0] if self.argv else ""))
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -141,6 +140,11 @@ def _anchor_id(boot_id: str, pid: int, start_ticks: int, inode: int) -> str:
     return "an_" + digest("doorward/anchor/v1", facts).removeprefix("sha256:")[:32]
 
 
+@lru_cache(maxsize=1024)  # likewise
+def _file_name(source: str) -> str:
+    return source.removesuffix(" (deleted)").rsplit("/", 1)[-1].lstrip("-") or "unknown"
+
+
 def may_anchor(process: ProcessFacts) -> bool:
     return process.pid > 1 and not _starts_others(process)
 
@@ -151,7 +155,8 @@ def is_interpreter(process: ProcessFacts) -> bool:
 
 def _starts_others(process: ProcessFacts) -> bool:
     """A shell, terminal, multiplexer or manager, also as `bash5` or `zsh-5.9`."""
-    return process.name in NEVER_ANCHORS or process.name.rstrip("0123456789.-_") in NEVER_ANCHORS
+    name = process.name
+    return name in NEVER_ANCHORS or name.rstrip("0123456789.-_") in NEVER_ANCHORS
 
 
 def named_by(agents: Mapping[str, AgentProgram], process: ProcessFacts) -> str | None:
@@ -210,7 +215,7 @@ def naming(caller: Caller) -> JsonObject | None:
     if caller.agent != UNIDENTIFIED:
         return None
     for process in caller.peer.chain:
-        if process.exe is not None and may_anchor(process) and OUR_CLIENT not in process.argv:
+        if process.exe is not None and may_anchor(process) and OUR_CLIENTS.isdisjoint(process.argv):
             exe = process.exe.removesuffix(" (deleted)")
             if not is_interpreter(process):
                 return {"exe": exe, "argv": None}

@@ -7,6 +7,7 @@ addresses are never dialled, also when an IPv6 form carries them. Resolves nothi
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 ENCRYPTED = frozenset({"https", "ssh"})
@@ -42,6 +43,7 @@ def reach(*, host: str, scheme: str, named: bool) -> frozenset[Zone]:
     return zones
 
 
+@lru_cache(maxsize=256)  # of each request it is asked, and hosts are few
 def _zones_of_host(host: str, *, named: bool) -> frozenset[Zone]:
     literal = _literal(host)
     if literal is not None:

@@ -87,6 +87,7 @@ def segments_of(path: str) -> tuple[str, ...]:
     return tuple(unquote(segment) for segment in path.strip("/").split("/")) if path.strip("/") else ()
 
 
+@lru_cache(maxsize=URLS_KEPT)
 def read_loosely(path: str) -> str:
     """The path as a careless upstream may read it, for telling what is alike and never for sending.
 

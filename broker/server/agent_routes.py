@@ -158,7 +158,8 @@ class AgentApi:
     async def answer(self, request: web.Request, incoming: Incoming) -> web.Response:
         """Perform it and answer with its envelope."""
         run, wait_s = self.begin(request, incoming)
-        return faults.envelope_answer(await self.ended(run, wait_s))
+        envelope = await self.ended(run, wait_s)
+        return faults.envelope_answer(envelope, run.taken(envelope))
 
     def begin(self, request: web.Request, incoming: Incoming) -> tuple[Run, float]:
         """Begin the run of an action, and how long its client waits for a human."""

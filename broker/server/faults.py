@@ -69,8 +69,11 @@ def envelope_status(envelope: JsonObject) -> int:
     return 200
 
 
-def envelope_answer(envelope: JsonObject) -> web.Response:
-    return json_answer(envelope, status=envelope_status(envelope))
+def envelope_answer(envelope: JsonObject, spelled: bytes | None = None) -> web.Response:
+    """`spelled` is the envelope as bytes, where somebody has that already."""
+    if spelled is None:
+        return json_answer(envelope, status=envelope_status(envelope))
+    return web.Response(body=spelled, status=envelope_status(envelope), content_type="application/json")
 
 
 def refused(refusal: Refusal, *, correlation_id: str | None = None) -> JsonObject:

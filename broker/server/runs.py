@@ -34,6 +34,8 @@ class Run:
     sent: bool = False
     is_write: bool = False  # known once it is sent
     envelope: JsonObject | None = None
+    spelled: bytes | None = None  # the envelope, for who waited for it
+    waiting: int = 0
     size: int = 0
     ended_at_s: float = 0.0
     claim: tuple[str, str] | None = None
@@ -47,6 +49,11 @@ class Run:
         if self.envelope is None and self.ended.is_set():
             return self.broken()
         return self.envelope
+
+    def taken(self, answer: JsonObject) -> bytes | None:
+        """The answer's spelling, where it is at hand: it is told once and not kept."""
+        spelled, self.spelled = self.spelled, None
+        return spelled if answer is self.envelope else None
 
     def broken(self) -> JsonObject:
         """What is known where a fault of ours ended it."""
@@ -111,6 +118,13 @@ class RunTable:
         What was sent is waited for to its end, but not by who only asks how far it is (`for_work` false).
         """
         deadline_s = self._monotonic_s() + wait_s
+        run.waiting += 1
+        try:
+            return await self._waited(run, deadline_s, for_work=for_work)
+        finally:
+            run.waiting -= 1
+
+    async def _waited(self, run: Run, deadline_s: float, *, for_work: bool) -> JsonObject:
         while (answer := run.answer) is None:
             left_s = deadline_s - self._monotonic_s()
             if left_s <= 0 and run.pending is not None:
@@ -211,7 +225,8 @@ class RunTable:
     async def _finish(self, run: Run, work: Callable[[], Awaitable[JsonObject]]) -> None:
         try:
             envelope = await work()
-            run.size = len(dump(envelope))
+            spelled = dump(envelope)
+            run.size, run.spelled = len(spelled), spelled if run.waiting else None
             run.envelope = envelope
         except Exception:  # noqa: BLE001 - a run that fails must not take the other tasks of the daemon with it
             faults.LOG.exception("a run failed", extra={"correlation_id": run.correlation_id})

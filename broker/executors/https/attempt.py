@@ -189,8 +189,8 @@ class WatchedRequest(ClientRequest):
         if attempt.secret is not None:
             attempt.derived = inject(self, attempt.secret, attempt.signed_body)
             attempt.secret = None
-        transport.set_write_buffer_limits(high=1, low=0)  # so that a drained slice is one that the kernel took
         if self.body:
+            transport.set_write_buffer_limits(high=1, low=0)  # so that a drained slice is one that the kernel took
             return await super().send(conn)
         attempt.writing()
         response = await super().send(conn)

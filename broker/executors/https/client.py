@@ -81,11 +81,12 @@ class HttpsExecutor:
         total = asyncio.timeout(frozen.deadlines.total_s)
         watch = asyncio.timeout(None)
         try:
-            key = self._pool_key(frozen, permit.credential_version)
+            url = _url(frozen)
+            key = self._pool_key(frozen, url.scheme, permit.credential_version)
             attempt.secret = self._secret(permit)
             async with self._pools.lease(key) as session, total, watch:
                 attempt.watch_by(watch)
-                await self._exchange(session, permit, frozen, attempt, answer)
+                await self._exchange(session, permit, frozen, url, attempt, answer)
         except TimeoutError as cause:
             if total.expired():
                 return attempt.outcome(Fault.TOTAL_TIMEOUT)
@@ -107,6 +108,7 @@ class HttpsExecutor:
         session: aiohttp.ClientSession,
         permit: Permit,
         frozen: FrozenRequest,
+        url: URL,
         attempt: Attempt,
         answer: AnswerSink | None,
     ) -> None:
@@ -115,7 +117,7 @@ class HttpsExecutor:
         attempt.reach(Phase.CONNECTING)
         response = await session.request(
             frozen.method,
-            _url(frozen),
+            url,
             headers=headers,
             data=SlicedBody(frozen.body, attempt) if frozen.body else None,
             skip_auto_headers=_AUTOMATIC,
@@ -159,12 +161,10 @@ class HttpsExecutor:
             raise ExecutorError("the service's credential is one of SSH, and goes nowhere by HTTP")
         return secret
 
-    def _pool_key(self, frozen: FrozenRequest, credential_version: int | None) -> PoolKey:
+    def _pool_key(self, frozen: FrozenRequest, scheme: str, credential_version: int | None) -> PoolKey:
         """Raises AddressRefusedError where the host can't lead anywhere allowed."""
         service = frozen.service
-        destination = Destination(
-            scheme=_url(frozen).scheme, host=frozen.host, port=frozen.port, named=frozen.host == service.host
-        )
+        destination = Destination(scheme=scheme, host=frozen.host, port=frozen.port, named=frozen.host == service.host)
         if not reach(host=destination.host, scheme=destination.scheme, named=destination.named):
             raise AddressRefusedError
         return PoolKey(
