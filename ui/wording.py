@@ -61,14 +61,15 @@ class Line:
     must: bool
 
 
-def dressed(text: str, *, role: Role = Role.PLAIN) -> Row:
+def dressed(text: str) -> Row:
     """A finished sentence in its roles: its sign, the quoted words of others, our escapes."""
     out: list[Span] = []
+    role = Role.PLAIN
     sign = _SIGNS.get(text[:2])
     if sign is not None:
         out.append(Span(text[0], sign))
         text = text[1:]
-        role = sign if sign is not Role.GOOD and role is Role.PLAIN else role
+        role = sign if sign is not Role.GOOD else role
     at = 0
     for match in _PIECES.finditer(text):
         out.append(Span(text[at : match.start()], role))

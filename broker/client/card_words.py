@@ -47,8 +47,8 @@ def lifetime(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def counted(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def summary(card: Card, *, columns: int | None = None) -> str:

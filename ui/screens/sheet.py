@@ -94,7 +94,7 @@ def body_height(paper: Paper) -> int:
     return max(paper.height - 5, 1)
 
 
-def filled(rows: list[Row], paper: Paper, *, height: int | None = None) -> tuple[Row, ...]:
+def filled(rows: list[Row], paper: Paper) -> tuple[Row, ...]:
     """As many rows as the body has, cut or filled."""
-    wanted = body_height(paper) if height is None else height
+    wanted = body_height(paper)
     return tuple([*rows, *[()] * wanted][:wanted])
