@@ -33,6 +33,7 @@ START_S = 60.0
 STOP_S = 60.0
 VERIFY_S = 120.0
 PAGE = 1000
+LOG_LETTERS = 400
 NO_DESKTOP = {"DBUS_SESSION_BUS_ADDRESS": "", "DBUS_SYSTEM_BUS_ADDRESS": ""}  # that of whoever runs this is left alone
 _SALT = b"salt-of-a-matrix"
 
@@ -104,7 +105,7 @@ class House:
             os.close(log)
         told = self.process.stdout
         if told is None or not select.select([told], [], [], START_S)[0] or told.readline() != b"ready\n":
-            raise MatrixError(f"the daemon did not start; its log is {self.places.daemon_log}")
+            raise MatrixError(f"the daemon did not start: {self.said()}")
         return self
 
     def open(self) -> Self:
@@ -112,6 +113,10 @@ class House:
         self.client.unlock(self._keys.vault_kek)
         self.client.open_session(self.approver)
         return self
+
+    def said(self) -> str:
+        """The end of the daemon's own log."""
+        return self.places.daemon_log.read_text(encoding="utf-8", errors="replace")[-LOG_LETTERS:].strip()
 
     def step_away(self) -> None:
         """Leave the vault open and no human in sight: a lock ends the human's session, an unlock does not begin one."""

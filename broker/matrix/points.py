@@ -46,8 +46,6 @@ WRITES = (
     "remote.answered", "transport.failed", "deadline.expired", "action.result",
 )  # fmt: skip
 CHANNELS = {"http": HTTP, "ssh": SSH, "daemon": DAEMON}
-COMMITTED = frozenset({"after_commit"})  # the far side has made the change when it breaks here
-UNREACHED = frozenset({"before_connect", "during_connect", "during_tls"})  # no byte of a request arrives
 
 
 def channel_of(point: str) -> str | None:

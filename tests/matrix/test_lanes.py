@@ -6,7 +6,7 @@ from broker.matrix.lanes import HTTP_LANES, deal
 ROW = (
     "  - {{id: c{n}, request: {{method: GET, path: /}}, fault: {fault}, expect: {{category: success, retry: never}}}}\n"
 )
-DAEMON = "{point: at_step, kind: kill, step: dispatch.started}"
+DAEMON = "{point: at_step, kind: kill, step: 8_intent}"
 
 
 def test_http_is_dealt_out_and_the_rest_stays_in_one_lane() -> None:
