@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+from broker.matrix.daemon_faults import DaemonStage
 from broker.matrix.http_stage import HttpStage
+from broker.matrix.ssh_stage import SshStage
 from broker.matrix.stage import Stage
 
 
@@ -11,7 +13,7 @@ def _http() -> Stage:
     return HttpStage().__enter__()
 
 
-OPENERS: Mapping[str, Callable[[], Stage]] = {"http": _http}
+OPENERS: Mapping[str, Callable[[], Stage]] = {"daemon": DaemonStage, "http": _http, "ssh": SshStage}
 
 
 @contextmanager
