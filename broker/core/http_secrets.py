@@ -214,6 +214,8 @@ def check_value(value: Secret, what: str) -> str:
 
 def _check_characters(text: str, what: str) -> None:
     """Controls, line separators and halves of surrogate pairs: a pasted one is always a mistake."""
+    if text.isascii() and text.isprintable():
+        return
     if any(unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"} for character in text):
         raise CredentialError(f"{what} holds a control character or a line break")
 

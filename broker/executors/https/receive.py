@@ -54,18 +54,21 @@ async def _hand_on(
     *,
     stop_unheard: bool,
 ) -> None:
-    kept = bytearray()
+    kept: list[bytes] = []
+    kept_bytes = 0
     attempt.handed_on_bytes = 0
     is_heard = await answer.head(response.status, attempt.headers, attempt.derived)
     while chunk := await response.content.readany():
         for piece in decoder.pieces(chunk):
             attempt.handed_on_bytes += len(piece)
-            kept += piece[: cap_bytes + 1 - len(kept)]
+            if kept_bytes <= cap_bytes:
+                kept.append(piece)
+                kept_bytes += len(piece)
             is_heard = await answer.body(piece)  # also where nobody listens: all of it is looked through
             if stop_unheard and not is_heard:
                 raise ContentFaultError(Fault.TRUNCATED)
     decoder.finish()
-    attempt.body = bytes(kept) if len(kept) <= cap_bytes else b""
+    attempt.body = b"".join(kept) if kept_bytes <= cap_bytes else b""
 
 
 def _end_with_connection(response: ClientResponse) -> None:
