@@ -237,8 +237,8 @@ class Pipeline:
         if isinstance(decision, Allow):
             return await self._pass(named)
         is_repeatable = not decision.per_call and not named.doubts and not named.meets_a_stranger
-        if is_repeatable and self._sessions.use_grant(decision, named.frozen, self._circumstances(named)):
-            return await self._pass(named.with_gate(decision, GateState.GRANTED))
+        if is_repeatable and (taken := self._sessions.use_grant(decision, named.frozen, self._circumstances(named))):
+            return await self._pass(replace(named.with_gate(decision, GateState.GRANTED), taken=taken))
         named = named.keyed(now_ms=self._clock.now_ms())  # the card names the key
         answer = await self._ask(named, decision)
         match answer:
@@ -268,9 +268,8 @@ class Pipeline:
         return await self._end(self._stop(named.with_gate(decision, GateState.EXPIRED), changed))
 
     async def _ask(self, named: Named, decision: Ask) -> Approved | Chosen | Declined | Joined:
-        received = named.received
         waiting = named.with_gate(decision, GateState.PENDING)
-        self._runs.waits(received.correlation_id, reply.pending(waiting.frame, waiting.gate).to_json())
+        self._runs.waits(named.received.correlation_id, reply.pending(waiting.frame, waiting.gate).to_json())
         return await self._desk.ask(named.question(decision))
 
     async def _pass(self, named: Named, grant: Ask | None = None) -> Result | Unrecorded:
@@ -315,8 +314,7 @@ class Pipeline:
                 await self._ledger.abandon(correlation_id)
             return Unrecorded(envelope=reply.unrecorded(named.frame, named.gate, dispatched=False).to_json())
         self._runs.dispatched(correlation_id, is_write=named.frozen.is_write)
-        moved = await self._proofs.moved(named, permit, self._executor, secrets)
-        if moved is not None:
+        if (moved := await self._proofs.moved(named, permit, self._executor, secrets)) is not None:
             return await self._unsent(named, moved, is_tracked=is_tracked)
         return await self._execute(named, permit, secrets, is_tracked=is_tracked)
 
@@ -392,8 +390,10 @@ class Pipeline:
         )
 
     def _now(self, named: Named) -> Standing:
-        is_alive = self._sessions.alive(named.session.id) and self._sessions.exe_unchanged(named.received.caller)
-        return self._standing(named.frozen, is_alive=is_alive)
+        sessions, session_id, taken = self._sessions, named.session.id, named.taken
+        is_alive = sessions.alive(session_id) and sessions.exe_unchanged(named.received.caller)
+        now = self._standing(named.frozen, is_alive=is_alive)
+        return now if taken is None or sessions.holds(session_id, taken) else replace(now, grant_held=False)
 
     def _standing(self, frozen: Frozen, *, is_alive: bool) -> Standing:
         frozen_daemon = self._sessions.frozen

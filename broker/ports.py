@@ -209,8 +209,12 @@ class Sessions(Protocol):
         """Count one request under these rules; False where one of them has had its number for this minute."""
         ...
 
-    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> bool:
-        """Count one use of a grant that covers the request; False where there is none."""
+    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> str | None:
+        """Count one use of a grant that covers the request, and name it; None where there is none."""
+        ...
+
+    def holds(self, session_id: str, grant_id: str) -> bool:
+        """Whether the grant was not taken away, used up or not."""
         ...
 
     def make_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> None: ...

@@ -231,6 +231,7 @@ class Named:
     wanted: Requirements = field(default_factory=Requirements)
     proof: Proof = NO_PROOF
     key: str | None = None  # of the broker's, under which the upstream knows the change
+    taken: str | None = None  # the grant that it took a use of
 
     @property
     def meets_a_stranger(self) -> bool:

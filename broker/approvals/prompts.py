@@ -1,7 +1,8 @@
 """How often a human is asked: prompt budgets, and the memory of what was denied.
 
 Budgets run per session, per agent and per user, so that neither a new process nor a copy of a program is a way round:
-all programs of a user that no policy names count as one. Shows nothing and settles nothing: see desk.py for the cards.
+all programs of a user that no policy names count as one, and are refused what a named one was denied. Shows nothing and
+settles nothing: see desk.py for the cards.
 """
 
 from collections import OrderedDict, deque
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from broker.approvals.want import Want
-from broker.core.identity import Caller, Span
+from broker.core.identity import UNIDENTIFIED, Caller, Span
 from broker.core.ledger import change_key
 from broker.ports import Question
 
@@ -66,9 +67,10 @@ class Prompts:
 
     def deny(self, question: Asked) -> None:
         """Remember that a human denied this change."""
-        change, now = _change(question), self._monotonic_s()
-        self._denials.pop(change, None)
-        self._denials[change] = Denial(at_s=now, until_s=now + question.policy.limits.denial_memory_s)
+        now = self._monotonic_s()
+        for change in _changes(question):
+            self._denials.pop(change, None)
+            self._denials[change] = Denial(at_s=now, until_s=now + question.policy.limits.denial_memory_s)
         if isinstance(question, Question):
             rule = _under_rule(question)
             day = self._days[rule] = self._days.pop(rule, deque(maxlen=DENIALS_COUNTED))
@@ -79,7 +81,7 @@ class Prompts:
 
     def denied_recently(self, question: Asked) -> Denial | None:
         """The denial that still stands for this change."""
-        denial = self._denials.get(_change(question))
+        denial = self._denials.get(_change(question, question.caller.agent))
         return denial if denial is not None and denial.until_s > self._monotonic_s() else None
 
     def denied_today(self, question: Question) -> tuple[int, float] | None:
@@ -119,15 +121,20 @@ def _under_rule(question: Question) -> Hashable:
     return (owner_of(question.caller), question.caller.agent, question.ask.rule.id)
 
 
-def _change(question: Asked) -> Hashable:
-    """What a denial is remembered for: this change, by this agent and user.
+def _changes(question: Asked) -> set[Hashable]:
+    """What a denial is remembered for: this change, by this agent, and by whichever process has no name."""
+    return {_change(question, agent) for agent in (question.caller.agent, UNIDENTIFIED)}
+
+
+def _change(question: Asked, agent: str) -> Hashable:
+    """This change, by this agent of this user.
 
     Where the operation does not say what tells its changes apart, and for reads, its targets do.
     """
     if isinstance(question, Want):
-        return (owner_of(question.caller), question.caller.agent, ("credential", question.credential))
+        return (owner_of(question.caller), agent, ("credential", question.credential))
     frozen, declared = question.frozen, question.frozen.declared
     what: Hashable = change_key(frozen)
     if what is None or (declared is not None and declared.change_key is None):
         what = (frozen.operation, frozen.targets or (frozen.identifies,) if declared else (frozen.subject,))
-    return (owner_of(question.caller), question.caller.agent, what)
+    return (owner_of(question.caller), agent, what)

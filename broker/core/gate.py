@@ -43,6 +43,7 @@ class Standing:
     session_alive: bool
     frozen_daemon: bool
     request_digest: str
+    grant_held: bool = True  # the grant that it took a use of, if it took one
 
 
 Ruling: TypeAlias = Permit | Refusal
@@ -108,6 +109,8 @@ def _changed(asked: Standing, now: Standing, frozen: Frozen) -> str | None:
         return "policy"
     if now.credential_version != asked.credential_version:
         return "credential"
+    if not now.grant_held:
+        return "grant"
     if frozen.digest != asked.request_digest or now.request_digest != asked.request_digest:
         return "request"
     return None

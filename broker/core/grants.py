@@ -94,7 +94,7 @@ def covers(grant: Grant, ask: Ask, frozen: Frozen, under: Circumstances) -> bool
         and grant.run is not None
         and grant.run == under.run
         and grant.used < grant.max_uses
-        and under.now_ms < grant.expires_at_ms
+        and grant.made_at_ms <= under.now_ms < grant.expires_at_ms  # a clock that was put back gives no time
     )
 
 

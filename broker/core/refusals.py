@@ -178,7 +178,7 @@ def not_bound(name: str, base_url: str) -> Refusal:
 
 
 def void(changed: str) -> Refusal:
-    """`changed` says what is not as it was decided on: policy, credential or request."""
+    """`changed` says what is not as it was decided on: policy, credential, grant or request."""
     return Refusal(
         category=Category.APPROVAL_TIMEOUT,
         code="approval_void",

@@ -1,13 +1,14 @@
-"""Who is not heard any more: by program or container, so that a new process of it is no way round.
+"""Who is not heard any more: by program and by name, or by container, so that a new process or a copy is no way round.
 
 Remembers so many and forgets the oldest; what an echo of the credential led to is stricter than a human's mute.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 
 MUTES_KEPT = 1000
+KEYS_EACH = 2  # what is executed, and the name that the policy has for it
 ECHOES_MAX = 3  # so many answers with the credential in them are bad luck; more could be guesses put to the test
 ECHOED = "services gave the credential back"
 
@@ -25,26 +26,30 @@ class Mutes:
         self._mutes: OrderedDict[Hashable, Mute] = OrderedDict()
         self._echoes: OrderedDict[Hashable, int] = OrderedDict()
 
-    def of(self, program: Hashable) -> Mute | None:
-        return self._mutes.get(program)
+    def of(self, keys: Collection[Hashable]) -> Mute | None:
+        """The mute of any of the keys, the strictest first."""
+        found = [mute for key in keys if (mute := self._mutes.get(key)) is not None]
+        return next((mute for mute in found if mute.why == ECHOED), found[0] if found else None)
 
-    def add(self, program: Hashable, why: str, at_ms: int) -> Mute:
-        """The mute that holds from now on: the stricter one stays."""
-        known = self._mutes.get(program)
-        if known is None or known.why != ECHOED:
-            self._mutes[program] = Mute(why=why, at_ms=at_ms)
-        held = self._mutes[program]
-        while len(self._mutes) > MUTES_KEPT:
+    def add(self, keys: Collection[Hashable], why: str, at_ms: int) -> None:
+        """The stricter one stays, and so does one that is there already: who says it again changes nothing."""
+        known = self.of(keys)
+        mute = known if known is not None and known.why in {ECHOED, why} else Mute(why=why, at_ms=at_ms)
+        for key in keys:
+            self._mutes[key] = mute
+        while len(self._mutes) > KEYS_EACH * MUTES_KEPT:
             self._mutes.popitem(last=False)
-        return held
 
-    def drop(self, program: Hashable) -> None:
-        self._mutes.pop(program, None)
-        self._echoes.pop(program, None)
+    def drop(self, keys: Collection[Hashable]) -> None:
+        for key in keys:
+            self._mutes.pop(key, None)
+            self._echoes.pop(key, None)
 
-    def echoed(self, program: Hashable) -> bool:
+    def echoed(self, keys: Collection[Hashable]) -> bool:
         """Count an answer that held the credential; True once there were too many."""
-        times = self._echoes[program] = self._echoes.pop(program, 0) + 1
-        while len(self._echoes) > MUTES_KEPT:
+        times = 1 + max(self._echoes.pop(key, 0) for key in keys)
+        for key in keys:
+            self._echoes[key] = times
+        while len(self._echoes) > KEYS_EACH * MUTES_KEPT:
             self._echoes.popitem(last=False)
         return times >= ECHOES_MAX

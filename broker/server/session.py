@@ -55,8 +55,16 @@ class Session:
 
     @property
     def program(self) -> Hashable:
-        """What is muted with it: whichever processes run the same program for the same user, or the container."""
+        """Whichever processes run the same program for the same user, or the container."""
         return self.caller.budget
+
+    @property
+    def muted_by(self) -> tuple[Hashable, ...]:
+        """What is muted with it: its program, and all of its user that go by its name, or by none as it does."""
+        caller = self.caller
+        if caller.span is Span.CONTAINER:
+            return (caller.budget,)
+        return (caller.budget, ("agent", caller.program.uid, caller.agent))
 
     @property
     def place(self) -> tuple[ProcessKey, bool]:

@@ -21,7 +21,7 @@ from broker.core.refusals import Refusal
 from broker.ports import AuditLog, Clock, PolicySource, SessionView
 from broker.server.deeds import Deeds
 from broker.server.launchers import Launchers
-from broker.server.mutes import ECHOED, Mute, Mutes
+from broker.server.mutes import ECHOED, Mutes
 from broker.server.peer import alive, open_process, run_of
 from broker.server.rates import Rates
 from broker.server.session import Ended, ProcessKey, Session, grant_row, place_of, row, view
@@ -126,15 +126,18 @@ class SessionRegistry:
     def within_rate(self, rules: tuple[str, ...], per_minute: int) -> bool:
         return self._rates.take(rules, per_minute)
 
-    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> bool:
+    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> str | None:
         session = self._by_id.get(under.session_id)
-        if session is None:
-            return False
-        for grant in session.grants.values():
+        held = {} if session is None else session.grants
+        for grant in held.values():
             if grants.covers(grant, ask, frozen, under):
-                session.grants[grant.id] = grants.used_once_more(grant)
-                return True
-        return False
+                held[grant.id] = grants.used_once_more(grant)
+                return grant.id
+        return None
+
+    def holds(self, session_id: str, grant_id: str) -> bool:
+        session = self._by_id.get(session_id)
+        return session is not None and grant_id in session.grants
 
     def make_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> None:
         session = self._by_id.get(under.session_id)
@@ -171,7 +174,7 @@ class SessionRegistry:
         session.denied += denied
         if denied:
             session.last_denied_at_ms = self._clock.now_ms()
-        if echoed and self._mutes.echoed(session.program):
+        if echoed and self._mutes.echoed(session.muted_by):
             self.mute(session_id, ECHOED)
 
     def end(self, session_id: str, why: Ended) -> bool:
@@ -199,11 +202,12 @@ class SessionRegistry:
         self._launchers.close()
 
     def mute(self, session_id: str, reason: str) -> bool:
-        """Show no card of the session any more, nor of another process of the same program and user."""
+        """Show no card of the session any more, nor of another process of the same program or name and user."""
         session = self._by_id.get(session_id)
         if session is None:
             return False
-        self._set_muted(session.program, self._mutes.add(session.program, reason, self._clock.now_ms()))
+        self._mutes.add(session.muted_by, reason, self._clock.now_ms())
+        self._set_muted(session.muted_by)
         return True
 
     def unmute(self, session_id: str) -> bool:
@@ -211,8 +215,8 @@ class SessionRegistry:
         session = self._by_id.get(session_id)
         if session is None:
             return False
-        self._mutes.drop(session.program)
-        self._set_muted(session.program, None)
+        self._mutes.drop(session.muted_by)
+        self._set_muted(session.muted_by)
         return True
 
     def drop_grants(self, *, credential: str | None = None, grant_id: str | None = None) -> int:
@@ -254,7 +258,7 @@ class SessionRegistry:
             opened_at_ms=self._clock.now_ms(),
             label=None if label is None else label[:LABEL_LIMIT],
         )
-        session.mute = self._mutes.of(session.program)
+        session.mute = self._mutes.of(session.muted_by)
         session.cgroup = self._launchers.cgroup(caller.anchor_process.key) if caller.span is Span.TREE else None
         self._by_id[session.id] = session
         self._by_key[session.place] = session
@@ -280,9 +284,11 @@ class SessionRegistry:
         if narrower is not None:
             self.end(narrower.id, Ended.WIDENED)
 
-    def _set_muted(self, program: Hashable, mute: Mute | None) -> None:
+    def _set_muted(self, keys: tuple[Hashable, ...]) -> None:
+        """Let those whom the keys name be heard or not, as it is by now."""
         for session in self._by_id.values():
-            if session.program == program and session.mute != mute:
+            mute = self._mutes.of(session.muted_by)
+            if session.mute != mute and not set(keys).isdisjoint(session.muted_by):
                 session.mute = mute
                 if mute is not None:
                     self._post(EventName.SESSION_MUTED, session, {"why": mute.why})

@@ -60,6 +60,7 @@ def test_where_nothing_changed_there_is_a_permit_for_exactly_this() -> None:
         (replace(ASKED, policy_digest=market.OTHER_DIGEST), Category.APPROVAL_TIMEOUT, "approval_void"),
         (replace(ASKED, credential_version=3), Category.APPROVAL_TIMEOUT, "approval_void"),
         (replace(ASKED, credential_version=None), Category.APPROVAL_TIMEOUT, "approval_void"),
+        (replace(ASKED, grant_held=False), Category.APPROVAL_TIMEOUT, "approval_void"),
         (replace(ASKED, request_digest=market.OTHER_DIGEST), Category.APPROVAL_TIMEOUT, "approval_void"),
     ],
 )

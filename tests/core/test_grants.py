@@ -36,6 +36,13 @@ def granted(asked: Ask = ASK, under: Circumstances = UNDER, request: FrozenReque
     return make(grant_id="gr_1", ask=asked, frozen=request, limits=Limits(), under=under)
 
 
+def test_a_clock_that_was_put_back_behind_its_beginning_gives_a_grant_no_more_time() -> None:
+    before = replace(UNDER, now_ms=UNDER.now_ms - 1)
+
+    assert covers(granted(), ASK, LISTING, UNDER)
+    assert not covers(granted(), ASK, LISTING, before)
+
+
 def test_the_request_that_asked_is_the_first_use() -> None:
     assert 1 == granted().used
 

@@ -80,13 +80,21 @@ class MemorySessions:
     def exe_unchanged(self, caller: Caller) -> bool:
         return caller.anchor.id not in self.changed
 
-    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> bool:
+    def use_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> str | None:
         held = self.sessions[under.session_id]
         for grant in held.grants.values():
             if grants.covers(grant, ask, frozen, under):
                 held.grants[grant.id] = grants.used_once_more(grant)
-                return True
-        return False
+                return grant.id
+        return None
+
+    def holds(self, session_id: str, grant_id: str) -> bool:
+        held = self.sessions.get(session_id)
+        return held is not None and grant_id in held.grants
+
+    def revoke_grants(self) -> None:
+        for held in self.sessions.values():
+            held.grants.clear()
 
     def make_grant(self, ask: Ask, frozen: Frozen, under: Circumstances) -> None:
         held = self.sessions[under.session_id]
