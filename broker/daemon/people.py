@@ -38,10 +38,11 @@ class PeopleOffice(Archive):
         return {"key_id": key_id(public_key), "enrolled": True}
 
     async def remove_approver(self, signed: Signed) -> JsonObject:
-        """The key decides nothing any more; what it opened is closed."""
+        """The key decides nothing any more; what it opened is closed, and so is all that any yes granted."""
         removed = str(signed.params["key_id"])
         await self._vault_work(lambda: self._at.vault.remove_approver(removed))
         self._at.challenges.close_of(removed)
+        self._at.sessions.drop_grants()
         await self._approvers_changed(EventName.APPROVER_REMOVED, removed, signed)
         return {"key_id": removed, "removed": True}
 
