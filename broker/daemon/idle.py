@@ -1,8 +1,8 @@
 """The idle lock: an open vault that nobody uses for as long as `[limits] idle_lock_s` says is locked.
 
-Use is what is on record of it: a request that is sent out, and what a human decides, signs or opens. Looking, polling
-and what is refused are none, so that neither a screen left open nor an agent that is denied keeps the vault open. Time
-is counted while the machine sleeps as well, and no change of the wall clock moves it.
+Use is what is on record of it: a request that is sent out, and what a human signs or opens. Looking, polling,
+what is refused and a no, which anybody may say, are none, so that neither a screen left open nor an agent that is
+denied keeps the vault open. Time is counted while the machine sleeps as well, and no change of the wall clock moves it.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ USE = frozenset(
         EventName.DAEMON_THAWED,
     }
 )
-_ANSWERS = frozenset({"approve", "deny"})  # a card that expired was answered by nobody
+_SIGNED = "approve"  # a no needs no key, and a card that expired was answered by nobody
 
 
 def boottime_s() -> float:
@@ -59,7 +59,7 @@ class IdleWatch:
 
     def notice(self, event: AuditEvent) -> None:
         """Something was recorded."""
-        if event.name in USE and event.fields.get("decision", "approve") in _ANSWERS:
+        if event.name in USE and event.fields.get("decision", _SIGNED) == _SIGNED:
             self._used_s = self._now_s()
 
     @property

@@ -88,6 +88,7 @@ async def test_use_puts_it_off(name: EventName) -> None:
         event(EventName.ACTION_RESULT),
         event(EventName.APPROVAL_REQUESTED),
         event(EventName.APPROVAL_DECIDED, decision="expired"),
+        event(EventName.APPROVAL_DECIDED, decision="deny"),
         event(EventName.APPROVAL_REFUSED),
         event(EventName.CONTROL_REFUSED),
         event(EventName.FLOOD_SUMMARY),
