@@ -1,6 +1,6 @@
 """The passphrase by pinentry: a dialog of the desktop's, or of a terminal that is not ours.
 
-The program is named by an absolute path and has to be a file that nobody but root or we could have written. It starts
+The program is named by an absolute path and has to be a file that nobody but root or we could have put there. It starts
 from an allow-listed environment, with two pipes and no other descriptor, and has one minute.
 That a human closed the dialog, that it timed out and that it misbehaved are three different answers. What it says is
 shown to nobody.
@@ -94,8 +94,18 @@ def refuse_untrusted(program: str) -> None:
         raise CliError(f"{visible(program)} can't be used: {cause.strerror}") from None
     if not stat.S_ISREG(facts.st_mode) or not os.access(program, os.X_OK):
         raise CliError(f"{visible(program)} is no program")
-    if facts.st_uid not in {0, os.geteuid()} or facts.st_mode & 0o022:
+    if facts.st_uid not in {0, os.geteuid()} or facts.st_mode & 0o022 or not _is_kept(path):
         raise CliError(f"{visible(program)} could have been written by somebody else; it gets no passphrase")
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether nobody else can put another program there, by any directory that leads to it."""
+    for above in {*path.parents, *path.resolve().parents}:
+        facts = above.stat()
+        may_others = facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX
+        if facts.st_uid not in {0, os.geteuid()} or may_others:
+            return False
+    return True
 
 
 def _asked(talk: Conversation, dialog: Dialog, environ: Mapping[str, str], limit_s: float) -> Secret:

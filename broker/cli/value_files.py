@@ -71,7 +71,7 @@ def _of_lines(name: str, content: bytes) -> dict[str, Secret]:
         raise CliError(f"{name}: byte {cause.start} is no UTF-8") from None
     values: dict[str, Secret] = {}
     faults: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # and at no other character: it may be in a value
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         fault = _take(line, values)

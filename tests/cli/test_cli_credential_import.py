@@ -37,6 +37,11 @@ def test_lines_mean_what_they_say(tmp_path: Path) -> None:
     } == read(tmp_path, DOTENV)
 
 
+@pytest.mark.parametrize("odd", ["\u2028", "\x0b", "\x0c", "\x1c", "\x85"])
+def test_a_line_ends_where_programs_end_it_and_nowhere_else(tmp_path: Path, odd: str) -> None:
+    assert {"A": f"canary{odd}B=other", "C": "last"} == read(tmp_path, f"A=canary{odd}B=other\r\nC=last\r\n")
+
+
 @pytest.mark.parametrize(
     ("content", "kind", "told"),
     [
