@@ -38,6 +38,12 @@ class Job:
     waiting_for: str | None = None  # the id of a request that waits for a human
     unwanted: bool = False
 
+    def ask(self, client: AgentClient, arguments: Arguments) -> Answer:
+        """What was cancelled while others were before it is not begun."""
+        if self.unwanted:
+            return endings.not_running("It was cancelled before it was sent.")
+        return self.tool.ask(client, arguments)
+
 
 class Calls:
     """Of one agent, over connections whose session is its own. Needs a task group that outlives each call."""
@@ -93,7 +99,7 @@ class Calls:
             patience_s = wait_of(job.arguments, DEFAULT_WAIT_S)
         except ArgumentError as fault:
             return endings.misspelled(str(fault))
-        answer = await self._once(job.tool.ask, {**job.arguments, "wait_s": 0})
+        answer = await self._once(job.ask, {**job.arguments, "wait_s": 0})
         ends = anyio.current_time() + patience_s
         while answer.get("category") == "approval_pending":
             job.waiting_for = str(answer.get("correlation_id"))
