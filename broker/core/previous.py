@@ -6,6 +6,7 @@ Keeps nothing itself, and knows no secret: a credential is no part of a frozen r
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -21,6 +22,7 @@ LEAVES_COMPARED = 400
 LINES_COMPARED = 120
 CHANGES_SHOWN = 40
 VALUE_SHOWN_CHARACTERS = 160
+_PLAIN_NAME = re.compile(r'(?![0-9]+\Z)[^."\s\\]+')
 COMMON_SHOWN_CHARACTERS = 24  # of what two long values begin with alike
 
 
@@ -56,6 +58,10 @@ def held_against(before: Approved, frozen: Frozen) -> JsonObject:
         changes += _changed_lines(before.lines, now.lines)
     elif before.lines != now.lines:
         changes.append(_change("body", _size(before.lines), _size(now.lines)))
+    if (
+        not changes and before.request_digest != now.request_digest
+    ):  # blanks, order, escapes, a budget: no word of ours for it
+        changes.append(_change("request", before.request_digest, now.request_digest))
     shown: list[JsonValue] = list(changes[:CHANGES_SHOWN])
     return {
         "correlation_id": before.correlation_id,
@@ -76,7 +82,7 @@ def _values(frozen: Frozen, *, as_lines: bool) -> dict[str, str]:
         values["method"] = frozen.method
         values["path"] = frozen.url.split("?", 1)[0]
         for name, value in split_query(frozen.query):
-            _put(values, f"query {name}", value)
+            _put(values, f"query {_named(name)}", value)
         for name, value in frozen.headers:
             _put(values, f"header {name}", value)
     body = _body(frozen)
@@ -108,12 +114,17 @@ def _leaves_of(body: bytes) -> list[tuple[str, str]]:
 def _leaves(place: str, value: JsonValue) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
-            yield from _leaves(f"{place}.{name}", inner)
+            yield from _leaves(f"{place}.{_named(name)}", inner)
     elif isinstance(value, list | tuple) and value:
         for number, inner in enumerate(value):
             yield from _leaves(f"{place}.{number}", inner)
     else:
         yield place, _spelled(value)
+
+
+def _named(name: str) -> str:
+    """A name, in quotes where it could be taken for a path, a place in a list or a second value."""
+    return name if _PLAIN_NAME.fullmatch(name) else _spelled(name)
 
 
 def _spelled(value: JsonValue) -> str:
