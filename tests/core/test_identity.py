@@ -161,6 +161,7 @@ def test_the_programs_processes_share_one_budget() -> None:
 
 NODE = process(20, "/usr/bin/node", "node", "--flag", "/opt/new/cli.js")
 OURS = process(40, "/usr/bin/python3", "python3", "-I", "-m", "broker.cli", "http")
+MCP = process(41, "/usr/bin/python3", "python3", "-I", "-m", "broker.mcp")
 LAUNCHER = process(8, "/usr/bin/python3", "python3", "-I", "-m", "broker.cli", "run")
 BY_SCRIPT = {"exe": "/usr/bin/node", "argv": "/opt/new/cli.js"}
 
@@ -169,13 +170,22 @@ BY_SCRIPT = {"exe": "/usr/bin/node", "argv": "/opt/new/cli.js"}
     ("chain", "offered"),
     [
         ((OURS, SHELL, NODE, TMUX), BY_SCRIPT),
+        ((MCP, NODE, SHELL, TMUX), BY_SCRIPT),
         ((OURS, SHELL, NODE, LAUNCHER), BY_SCRIPT),
         ((process(9, "/opt/tool (deleted)"), SHELL), {"exe": "/opt/tool", "argv": None}),
         ((process(9, "/usr/bin/python3", "python3", "-i"), AGENT), None),
         ((OURS, SHELL, LAUNCHER, AGENT), None),
         ((process(9, None, "x"), SHELL, INIT), None),
     ],
-    ids=["by the client", "in a tree", "no interpreter", "no script", "nobody but us in the tree", "unreadable"],
+    ids=[
+        "by the client",
+        "by MCP",
+        "in a tree",
+        "no interpreter",
+        "no script",
+        "nobody but us in the tree",
+        "unreadable",
+    ],
 )
 def test_whoever_has_no_name_can_be_given_one(
     chain: tuple[ProcessFacts, ...], offered: dict[str, str | None] | None
