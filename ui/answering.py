@@ -17,6 +17,7 @@ WORD_LIMIT = 24
 READ_BACK = "read_back"
 WAYS = {"c": "collect", "l": "limit", "r": READ_BACK}
 TOO_QUICK = "too quick: again"
+NO_REASON = "say why first: 1-3 or words"
 NOT_BY_HAND = "typed, not pasted"
 
 
@@ -208,9 +209,11 @@ class Answering:
 
     def _denying(self, key: Key, now_s: float, *, quiet: bool) -> bool:
         if key.name == "enter":
-            if self.text.strip() and quiet:
+            if not self.text.strip():
+                self.note = NO_REASON
+            elif quiet:
                 self._lone.hold(now_s)
-            elif self.text.strip():
+            else:
                 self.note = TOO_QUICK
         else:
             self._edit(key, REASON_LIMIT, now_s)

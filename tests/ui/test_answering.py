@@ -1,6 +1,6 @@
 import pytest
 
-from ui.answering import NOT_BY_HAND, REASONS, Answering, Approve, Barred, Deny, Key, Mode, Terms
+from ui.answering import NO_REASON, NOT_BY_HAND, REASONS, Answering, Approve, Barred, Deny, Key, Mode, Terms
 
 CALM = Terms(typed_word=None, session_offered=True)
 GRAVE = Terms(typed_word="1290", session_offered=False)
@@ -115,7 +115,11 @@ def test_words_that_begin_with_a_digit_are_words() -> None:
 
 
 def test_a_no_needs_a_reason() -> None:
-    assert Hand().press("d", " ", "enter").wait(1.0) is None
+    hand = Hand().press("d", " ", "enter")
+
+    assert hand.wait(1.0) is None
+    assert NO_REASON == hand.answering.note
+    assert "" == hand.press("n").answering.note
 
 
 def test_an_unfinished_no_is_left_by_escape() -> None:

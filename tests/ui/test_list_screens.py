@@ -140,6 +140,15 @@ def test_a_change_whose_row_is_cut_counts_as_seen_when_its_detail_was() -> None:
     assert " ready " in text(made)
 
 
+def test_cut_rows_that_no_page_shows_whole_are_not_said_to_wait_for_paging() -> None:
+    becomes = "session 20, 3600 s, per rule, with proof, fresh"
+    long = [replace(EDITED.changes[1], subject=f"any READ deploy op{at}", becomes=becomes) for at in range(40)]
+    made = policy(changes=tuple(long)).on(3.0)
+    made.press(*["pagedown"] * 12).on(3.0)
+
+    assert "see each: j k" in text(made)
+
+
 def test_d_keeps_the_old_policy_and_says_so() -> None:
     assert "nothing was changed" in policy().press("d").rows()[-1]
 

@@ -44,11 +44,13 @@ class PolicyScreen:
     _seen: set[str] = field(default_factory=set)
     _drawn: frozenset[str] = frozenset()
     _must: frozenset[str] = frozenset()
+    _cut: frozenset[str] = frozenset()
     _in_sight: frozenset[str] = frozenset()
     _too_long: bool = False
     _paper: Paper = field(default_factory=lambda: Paper(width=0, height=0))
     _items: "Kept[Sequence[Shown]]" = field(default_factory=Kept)
     _musts: "Kept[frozenset[str]]" = field(default_factory=Kept)
+    _cuts: "Kept[frozenset[str]]" = field(default_factory=Kept)
     _heads: "Kept[list[Row]]" = field(default_factory=Kept)
     _since: "Kept[int | None]" = field(default_factory=Kept)
     _opened: Scrolled = field(default_factory=Scrolled)
@@ -104,7 +106,11 @@ class PolicyScreen:
         if not world.approver:
             return Barred(approving="approver locked: u", denying=None)
         unseen = self._must - self._seen
-        told = "see each: j" if unseen <= self._in_sight else "see the rest: PgDn"  # a cut row is seen in its detail
+        told = "see the rest: PgDn"
+        if unseen <= self._in_sight:
+            told = "see each: j"  # a cut row is seen in its detail
+        elif unseen <= self._cut:
+            told = "see each: j k"  # paging would show none of them whole
         told = "see it whole: e" if self._too_long else told
         return Barred(approving=told if unseen else None, denying=None)
 
@@ -143,6 +149,7 @@ class PolicyScreen:
         self._too_long = item is not None and item.must and item.cut and item.id not in self._drawn | self._seen
         self._in_sight = frozenset(one.id for one in shown)
         self._must = self._musts.of(lambda: frozenset(one.id for one in items if one.must), items)
+        self._cut = self._cuts.of(lambda: frozenset(one.id for one in items if one.cut), items)
         return Sheet(
             title=title(
                 paper, f"{_name(facts)} {self.listed.filter_words(paper)}".rstrip(), _in_force(facts, since, now)

@@ -199,9 +199,8 @@ def _credential_detail(item: CredentialRow, world: World, uses: dict[str, Use], 
     services = services_of(item.name, world.policy)
     rules = rules_of(services, world.policy)
     grants = sum(grant.rule in rules for grant in world.grants)
-    changed = words.counted(item.version - 1, "time")
-    last = f", last {day(item.rotated_at_ms, now_ms=now.wall_ms)}" if item.rotated_at_ms else ""
-    since = f"put in {day(item.created_at_ms, now_ms=now.wall_ms)} by you; changed {changed}{last}"
+    last = f"changed {day(item.rotated_at_ms, now_ms=now.wall_ms)}" if item.rotated_at_ms else "not changed since"
+    since = f"put in {day(item.created_at_ms, now_ms=now.wall_ms)} by you; {last}"
     used_by = ", ".join(paper.foreign(one, limit=24) for one in services) or "no service"
     named = ", ".join(paper.foreign(one, limit=40) for one in rules) or "none that names it"
     origins = "  ".join(paper.foreign(origin) for origin in item.origins)
