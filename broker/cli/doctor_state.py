@@ -16,6 +16,7 @@ from broker.cli.doctor_finding import Finding, fault, fine, warning
 from broker.cli.output import number, part, parts, text
 from broker.cli.policy_files import in_place
 from broker.client.approver import ApproverError, read_key_file
+from broker.client.card_words import counted
 from broker.client.control import ControlClient
 from broker.client.faults import ClientError, NotRunning
 from broker.client.places import Places
@@ -48,14 +49,15 @@ def _modes(where: Places) -> Iterator[Finding]:
     directories = (where.config, where.policies, where.data, where.runtime, where.anchor)
     files = (where.vault, where.ledger, where.approver_key, where.pin, where.anchor_head, where.daemon_log)
     for path, is_directory in [(path, True) for path in directories] + [(path, False) for path in files]:
-        for finding in _mode(path, is_directory=is_directory):
+        closed = not is_directory or path == where.data  # the daemon opens the vault in a directory of its own alone
+        for finding in _mode(path, is_directory=is_directory, closed=closed):
             bad += 1
             yield finding
     if not bad:
         yield fine("permissions", "directories and files belong to you, and nobody else can write or read secrets")
 
 
-def _mode(path: Path, *, is_directory: bool) -> Iterator[Finding]:
+def _mode(path: Path, *, is_directory: bool, closed: bool) -> Iterator[Finding]:
     try:
         facts = path.lstat()
     except FileNotFoundError:
@@ -68,8 +70,8 @@ def _mode(path: Path, *, is_directory: bool) -> Iterator[Finding]:
         yield fault("permissions", f"{path} is a link or of the wrong kind", "put the real thing in its place")
     elif facts.st_uid != os.geteuid():
         yield fault("permissions", f"{path} belongs to user {facts.st_uid}", f"chown it to user {os.geteuid()}")
-    elif facts.st_mode & (0o022 if is_directory else 0o077):
-        mode = "go-w" if is_directory else "600"
+    elif facts.st_mode & (0o077 if closed else 0o022):
+        mode = ("700" if closed else "go-w") if is_directory else "600"
         yield fault("permissions", f"{path} is open to others", f"chmod {mode} {path}")
 
 
@@ -117,7 +119,9 @@ def _files(where: Places) -> Iterator[Finding]:
     if not files:
         yield warning("policy files", "there are none: everything is denied", "doorward policy add github")
     elif not report.faults:
-        yield fine("policy files", f"{len(files)} files load, {len(report.warnings)} warnings (doorward policy check)")
+        load, warnings = "1 file loads" if len(files) == 1 else f"{len(files)} files load", len(report.warnings)
+        warned = counted(warnings, "warning") + (" (doorward policy check)" if warnings else "")
+        yield fine("policy files", f"{load}, {warned}")
         yield from _first_contacts(report.policy)
 
 

@@ -42,7 +42,7 @@ HUMAN_VERBS = {
     "vault": ("vault_ways", "methods, passphrase: how it is opened; readopt: take a quarantined one over"),
     "freeze": ("vault", "stop everything at once"),
     "thaw": ("vault", "let things run again"),
-    "credential": ("credential", "add, list, rotate, rebind, remove; values only ever go in"),
+    "credential": ("credential", "add, import, list, rotate, rebind, check, remove; values only ever go in"),
     "host-keys": ("host_keys", "list, forget: keys of SSH hosts that were accepted at the first contact"),
     "approvals": ("approvals", "list, show, approve, collect, limit, deny; credentials that agents ask for"),
     "approvers": ("approvers", "list, new, enrol, remove: whose yes counts"),
@@ -50,9 +50,9 @@ HUMAN_VERBS = {
     "grants": ("sessions", "list, revoke"),
     "listen": ("listen", "a socket for one container, whose requests go by a name"),
     "operations": ("operations", "list what is in doubt, read it back, settle it"),
-    "policy": ("policy", "check, trust, explain, add, diff, schema"),
+    "policy": ("policy", "check, test, trust, diff, explain, add, schema"),
     "diagnostics": ("diagnostics", "the details of a failure, by the reference in its result"),
-    "audit": ("audit", "verify, show, export the log; checkpoints of it"),
+    "audit": ("audit", "verify, show, export, repair the log; checkpoints of it"),
     "matrix": ("matrix", "run the failure matrix, or serve its far sides alone"),
 }
 INTERRUPTED = 130

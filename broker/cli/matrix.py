@@ -13,7 +13,7 @@ _ABOUT = """Show that the contract holds: a real daemon over a throw-away state,
 cases say, scripted agents; results, next steps, the far sides' own logs and the audit log are held
 against each other.
 
-Needs the extra: uv tool install 'doorward[matrix]'."""
+Needs the extra matrix: uv tool install '.[matrix]' in a clone of doorward."""
 
 
 def run(noun: str, arguments: list[str]) -> "Never":

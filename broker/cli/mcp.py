@@ -13,7 +13,7 @@ _ABOUT = """Serve the agent that started this, over its pipes: its client runs t
 
     claude mcp add doorward -- doorward mcp
 
-Needs the extra: uv tool install 'doorward[mcp]'."""
+Needs the extra mcp: uv tool install '.[mcp]' in a clone of doorward."""
 
 
 def run(noun: str, arguments: list[str]) -> "Never":

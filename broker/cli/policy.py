@@ -60,7 +60,10 @@ def install(name: str, where: Path, *, force: bool = False) -> Path:
         content = pack_bytes(name)
     except PolicyError as cause:
         raise CliError(f"{name}: {cause}", exit_code=USAGE, code="unknown") from None
-    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as cause:
+        raise CliError(f"{where} can't be made: {cause.strerror}") from None
     target = where / f"{name}.toml"
     _write(target, content, replace=force)
     _write(where / SCHEMA, schema_bytes(), replace=True)

@@ -58,7 +58,8 @@ def run(noun: str, arguments: list[str]) -> int:
     parser = human_parser(f"doorward {noun}", "Vault, credential, policy and trust for a shipped pack, in one go.")
     usable = ", ".join(name for name in pack_names() if not _is_pattern(_needs(name)))
     parser.add_argument("pack", metavar="PACK", help=f"one of: {usable}")
-    parser.add_argument("--kind", choices=[kind for kind in KINDS if kind != "header"], default="bearer")
+    kinds = [kind for kind in KINDS if kind != "header"]
+    parser.add_argument("--kind", choices=kinds, default="bearer", help="how the credential travels; default bearer")
     parser.add_argument("--no-agents", action="store_true", help="do not install the pack that names common agents")
     add_value_options(parser)
     add_making(parser)

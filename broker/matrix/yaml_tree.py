@@ -29,7 +29,8 @@ def read(text: str, source: str) -> tuple[JsonValue, Lines]:
         from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415 - likewise
     except ModuleNotFoundError as missing:
         raise MatrixError(
-            "ruamel.yaml is not installed; it comes with doorward[matrix]: uv tool install 'doorward[matrix]'"
+            "ruamel.yaml is not installed; it comes with the extra matrix: "
+            "uv tool install '.[matrix]' in a clone of doorward"
         ) from missing
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise CaseError((FileFault(source=source, line=1, problem=f"the file is larger than {MAX_BYTES} bytes"),))

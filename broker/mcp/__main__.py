@@ -16,7 +16,8 @@ def main() -> int:
         from broker.mcp.serving import serve  # noqa: PLC0415 - likewise
     except ModuleNotFoundError as missing:
         sys.stderr.write(
-            f"doorward: {missing.name} is not installed; it comes with doorward[mcp]: uv tool install 'doorward[mcp]'\n"
+            f"doorward: {missing.name} is not installed; it comes with the extra mcp: "
+            "uv tool install '.[mcp]' in a clone of doorward\n"
         )
         return NOT_INSTALLED
     anyio.run(serve, Places(dict(os.environ)), os.getppid())

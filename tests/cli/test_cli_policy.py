@@ -142,6 +142,14 @@ def test_a_shipped_pack_is_copied_once(cli: CommandLine, name: str) -> None:
     assert pack_bytes(name) == target.read_bytes()
 
 
+def test_a_directory_that_can_not_be_made_is_told(cli: CommandLine) -> None:
+    cli.places.policies.parent.parent.mkdir(parents=True, exist_ok=True)
+    cli.places.policies.parent.write_bytes(b"a file stands where the directory belongs")
+    code, _, err = cli.run("policy", "add", "github")
+
+    assert (1, True) == (code, f"{cli.places.policies} can't be made: " in err)
+
+
 @pytest.mark.parametrize("name", ["no-such-pack", "../github", "/etc/passwd"])
 def test_a_pack_that_is_not_shipped_is_refused(cli: CommandLine, name: str) -> None:
     code, _, err = cli.run("policy", "add", name)

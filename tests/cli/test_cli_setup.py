@@ -171,6 +171,14 @@ def test_the_doctor_finds_a_fresh_state_in_order(ready: CommandLine) -> None:
     assert out.splitlines()[-1].startswith("0 faults, ")
 
 
+def test_the_doctor_wants_the_state_directory_as_closed_as_the_daemon_does(ready: CommandLine) -> None:
+    ready.places.data.chmod(0o755)
+    code, out, _ = ready.run("doctor")
+
+    assert 1 == code
+    assert f"mend: chmod 700 {ready.places.data}\n" in out
+
+
 def test_the_doctor_names_each_fault_and_how_to_mend_it(ready: CommandLine) -> None:
     ready.places.vault.chmod(0o644)
     ready.places.policies.chmod(0o777)
