@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.client.places import Places
+
 PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
 MODES = ("user", "system")
 ANALYZE = shutil.which("systemd-analyze")
@@ -117,4 +119,17 @@ def test_no_mode_dumps_memory_or_gains_privileges(mode: str) -> None:
 def test_the_runtime_directory_is_made_where_the_sockets_are() -> None:
     made = (PACKAGING / "tmpfiles" / "doorward.conf").read_text(encoding="utf-8")
 
-    assert re.findall(r"(?m)^d (\S+) (\S+) (\S+)", made) == [("/run/doorward", "0755", "doorward")]
+    assert ("/run/doorward", "0755", "doorward") in re.findall(r"(?m)^d (\S+) (\S+) (\S+)", made)
+
+
+def test_in_system_mode_the_daemons_policies_are_not_the_machines() -> None:
+    """The daemon wants its own directories to be its own, and the machine's to be root's."""
+    service = settings(PACKAGING / "systemd" / "system" / "doorward.service")
+    places = Places(dict(word.split("=", 1) for line in service["Environment"] for word in line.split()))
+    made = re.findall(r"(?m)^d (\S+) (\S+) (\S+)", (PACKAGING / "tmpfiles" / "doorward.conf").read_text("utf-8"))
+    states = {Path("/var/lib") / name for name in service["StateDirectory"][0].split()}
+
+    assert (str(places.system_policies), "0755", "root") in made
+    for own in (places.config, places.policies, places.data, places.anchor):
+        assert states & {own, *own.parents}, own
+        assert places.system_policies not in {own, *own.parents}
