@@ -12,6 +12,8 @@ from broker.client.hardening import harden
 from broker.client.places import Places
 from broker.client.prctl import PR_SET_PDEATHSIG, prctl
 
+YOUNG_OBJECTS = 5000  # so many new ones before it is looked whether they are garbage: a few requests make as many
+
 
 def main() -> int:
     """Harden first, then do what was asked."""
@@ -54,6 +56,7 @@ def _quick_start() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS)
         gc.enable()
         for name, value in kept.items():
             if value is None:
