@@ -93,8 +93,7 @@ class Runner:
                 early = [breach for seen in done[-1].seen for breach in judge(replace(seen, verdict="OK"))]
                 self._tell(case, not (early or done[-1].broken), done[-1].seconds)
             for house in self._shared.values():
-                verdict, leaks = _closed(house, self._work)
-                done = [_proven(one, house, verdict, leaks) for one in done]
+                done = _proven(done, house)
         finally:
             for house in self._shared.values():
                 house.__exit__(None, None, None)
@@ -219,15 +218,26 @@ def _closed(house: House, root: Path) -> tuple[str, tuple[str, ...]]:
     return house.verdict(), tuple(scan(root, CANARY))
 
 
-def _proven(done: _Done, house: House, verdict: str, leaks: tuple[str, ...]) -> _Done:
-    """With what was found in the end. A leak is its own run's, or of all where nobody knows whose."""
-    if done.house is not house:
-        return done
-    seen = []
-    for one in done.seen:
-        own = tuple(scan(house.home, one.token)) if leaks else ()
-        seen.append(replace(one, verdict=verdict, leaks=own))
-    return replace(done, seen=seen)
+def _proven(done: list[_Done], house: House) -> list[_Done]:
+    """With what was found in the end. A leak is its own run's, and of all where nobody can tell whose it is."""
+    verdict, leaks = _closed(house, house.home)
+    tokens = [seen.token for one in done if one.house is house for seen in one.seen] if leaks else []
+    owned = {token: tuple(scan(house.home, token)) for token in tokens}
+    known = {_file(line) for lines in owned.values() for line in lines}
+    nobodys = tuple(line for line in leaks if _file(line) not in known)
+    return [
+        one
+        if one.house is not house
+        else replace(
+            one,
+            seen=[replace(seen, verdict=verdict, leaks=(*owned.get(seen.token, ()), *nobodys)) for seen in one.seen],
+        )
+        for one in done
+    ]
+
+
+def _file(leak: str) -> str:
+    return leak.rpartition(" (")[0]
 
 
 def _outcome(done: _Done) -> Outcome:
