@@ -87,6 +87,19 @@ async def test_posts_and_appends_keep_the_order_of_the_calls(log: SmallLog) -> N
     assert list(range(60)) == numbers(log)
 
 
+async def test_a_post_is_written_though_nothing_follows_it(log: SmallLog) -> None:
+    def written() -> bool:
+        ends_s = time.monotonic() + 15
+        while numbers(log) != [1] and time.monotonic() < ends_s:
+            time.sleep(0.01)
+        return numbers(log) == [1]
+
+    with log.writer() as writer:
+        writer.post(an_event(1))
+
+        assert await asyncio.to_thread(written)
+
+
 async def test_a_cancelled_caller_loses_its_receipt_and_not_the_record(log: SmallLog) -> None:
     with log.writer() as writer:
         async with asyncio.TaskGroup() as tasks:

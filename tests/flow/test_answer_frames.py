@@ -103,6 +103,16 @@ async def test_who_goes_away_ends_nothing_and_gets_nothing_more(leaves_after: in
     assert leaves_after == len(listener.heard)
 
 
+async def test_a_value_that_comes_after_everybody_left_is_an_echo_all_the_same() -> None:
+    going = frames(Listener(leaves_after=1))
+    await going.head(200, (), ())
+    await going.body(b"x" * 100)
+    await going.body(market.TOKEN.encode() + b" and more")
+    done = await going.finish(ended())
+
+    assert (1, True) == (done.hits, done.is_echo)
+
+
 async def test_without_a_credential_nothing_is_held_back() -> None:
     listener = Listener()
     going = AnswerFrames(listener, None, request())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.contract.wire import JsonObject
+from broker.contract.wire import JsonObject, dump
 from broker.server import runs as runs_module
 from broker.server.runs import Overloaded, Run, RunTable, Stopping
 from tests.fakes.clock import SetClock
@@ -52,6 +52,20 @@ def asking(table: RunTable, pending: JsonObject | None = None, *, correlation_id
     """A human is asked, and what a poll is told is known."""
     table.waits(correlation_id, pending or {"code": "waiting"})
     table.asked(correlation_id)
+
+
+async def test_an_answer_is_spelled_once_for_who_waited_and_kept_for_nobody(table: RunTable) -> None:
+    waited, alone = Work(), Work()
+    run, other = table.start(OP, "an_1", waited), table.start(OTHER, "an_1", alone)
+    async with asyncio.timeout(15), asyncio.TaskGroup() as tasks:
+        answer = tasks.create_task(table.wait(run, 5))
+        await asyncio.sleep(0)
+        waited.may_end.set()
+        alone.may_end.set()
+    await ended(other)
+
+    assert dump(answer.result()) == run.taken(answer.result())
+    assert [None, None] == [run.taken(answer.result()), other.taken(alone.envelope)]
 
 
 async def test_a_run_is_found_by_its_anchor_alone(table: RunTable) -> None:
