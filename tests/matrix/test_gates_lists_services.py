@@ -12,7 +12,7 @@ from broker.matrix.cases import Case, load
 from tests.cases.table import print_table
 
 CASES = Path(__file__).with_name("cases")
-GROUPS = ("gates", "contract", "completeness", "idempotency", "providers")
+GROUPS = ("gates", "contract", "completeness", "idempotency", "providers", "ssh_services")
 LIMIT_S = 1800.0  # a machine many times slower, and more
 
 
