@@ -25,6 +25,7 @@ def run(noun: str, arguments: list[str]) -> "Never":
     each.add_argument("--junit", metavar="FILE", help="write a JUnit report to FILE")
     each.add_argument("--only", metavar="GLOB", help="only cases whose id or group fits")
     each.add_argument("--keep", action="store_true", help="leave the state directory for inspection")
+    each.add_argument("--repeat", type=int, metavar="N", help="run every case that has a fault N times")
     alone = verbs.add_parser("serve", help="the far sides alone; their log comes as JSON lines")
     alone.add_argument("files", nargs="*", metavar="FILE", help="cases whose answers and faults are served")
     alone.add_argument("--only", metavar="GLOB", help="only cases whose id or group fits")

@@ -9,10 +9,12 @@ import signal
 import sys
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from broker.contract.exits import FAULTS_FOUND, USAGE
 from broker.contract.neutralise import visible
+from broker.matrix.case_files import MOST_ROUNDS
 from broker.matrix.cases import Case, chosen, load
 from broker.matrix.faults import CaseError, MatrixError
 from broker.matrix.lanes import run_lanes
@@ -25,6 +27,8 @@ def main(words: list[str]) -> int:
     options = _options(words)
     try:
         cases = chosen(load(options.files), options.only)
+        if options.repeat is not None:
+            cases = [replace(one, repeat=options.repeat) if one.fault is not None else one for one in cases]
         if options.verb == "serve":
             return _serve(cases)
         return _run(cases, options)
@@ -74,11 +78,20 @@ def _options(words: list[str]) -> argparse.Namespace:
     run.add_argument("--json", action="store_true")
     run.add_argument("--junit", type=Path)
     run.add_argument("--keep", action="store_true")
+    run.add_argument("--repeat", type=_rounds, metavar="N")
+    alone.set_defaults(repeat=None)
     try:
         return parser.parse_args(words)
     except argparse.ArgumentError as wrong:
         _say(str(wrong))
         raise SystemExit(USAGE) from wrong
+
+
+def _rounds(text: str) -> int:
+    number = int(text)
+    if not 0 < number <= MOST_ROUNDS:
+        raise ValueError(text)
+    return number
 
 
 def _say(text: str) -> None:

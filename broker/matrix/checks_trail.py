@@ -14,6 +14,7 @@ ENDINGS = frozenset({"remote.answered", "deadline.expired", "transport.failed"})
 VERDICTS = frozenset({"OK", "OK_UNANCHORED"})
 SAME = ("category", "code", "retry", "remote_effect")
 GATES = {"session": "session", "per_call": "call"}
+DEADLY = frozenset({"kill", "daemon_killed"})  # of a daemon
 FAR_STATUS = frozenset({"answered", "broke", "looked_up"})
 
 
@@ -23,6 +24,8 @@ def trail(seen: Observed) -> Iterator[str]:
         yield f"the log does not verify offline: {seen.verdict}"
     if [one.seq for one in seen.trail] != sorted({one.seq for one in seen.trail}):
         yield "the records are not in the order of the log"
+    if seen.case.fault is not None and seen.case.fault.kind in DEADLY and not seen.daemon_died:
+        yield "the daemon was to die, and it did not"
     recorded: set[str] = set()
     for step in seen.steps:
         if step.envelope is None or step.correlation_id in recorded:
@@ -31,13 +34,23 @@ def trail(seen: Observed) -> Iterator[str]:
             yield f"{step.deed}: an answer without a correlation id"
             continue
         recorded.add(step.correlation_id)
-        yield from _one(step, seen.events_of(step), is_interrupted=seen.daemon_died)
+        is_unwritten = _fails_to_write(seen) and step.told("code") == "audit_unwritable"
+        yield from _one(
+            step, seen.events_of(step), is_interrupted=seen.daemon_died, is_unwritten=seen.daemon_died and is_unwritten
+        )
     yield from _expected(seen)
     yield from _against_the_far_side(seen)
 
 
-def _one(step: Step, events: tuple[Event, ...], *, is_interrupted: bool) -> Iterator[str]:
+def _fails_to_write(seen: Observed) -> bool:
+    fault = seen.case.fault
+    return fault is not None and fault.point == "at_audit_write"
+
+
+def _one(step: Step, events: tuple[Event, ...], *, is_interrupted: bool, is_unwritten: bool) -> Iterator[str]:
     names = [one.name for one in events]
+    if is_unwritten and not names:
+        return  # it is as was told: nothing could be written
     if not names or names[0] not in BEGINNINGS:
         yield f"{step.deed}: it does not begin with a request: {names}"
         return
@@ -56,7 +69,7 @@ def _one(step: Step, events: tuple[Event, ...], *, is_interrupted: bool) -> Iter
         yield f"{step.deed}: somebody is said to be asked, and no card is on record: {names}"
     for one in () if is_pending else ends[-1:]:
         said = one.fields
-        lost = is_interrupted and step.outcome == "outcome_unknown"  # nobody was told of what is on record
+        lost = is_unwritten or (is_interrupted and step.outcome == "outcome_unknown")  # nobody was told of that record
         for key in () if lost else SAME:
             if key in said and said[key] != step.told(key):
                 yield f"{step.deed}: {key} is {said[key]!r} on record and {step.told(key)!r} told"
