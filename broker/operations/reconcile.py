@@ -98,7 +98,9 @@ class Reconciler:
         try:
             return await self._settle(errand, read_again)
         except AuditUnwritable:
-            return Unrecorded(envelope=reply.unrecorded(errand.frame, errand.gate, dispatched=False).to_json())
+            told = reply.unrecorded(errand.frame, errand.gate, dispatched=False).to_json()
+            is_read = errand.frame.effect is Effect.READ  # a change that nobody could look up is as unknown as before
+            return Unrecorded(envelope=told if is_read else {**told, "remote_effect": RemoteEffect.UNKNOWN.value})
         except Exception:  # a fault of our own: the trail still gets its end, and our caller tells the agent
             with suppress(AuditUnwritable):
                 await self._audit.append(self._event(EventName.ACTION_RESULT, errand, records.BROKEN))
