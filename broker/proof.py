@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from broker.contract.wire import JsonObject
 from broker.core import records
-from broker.core.approval import Happening, refusal
+from broker.core.approval import GRANTED, Happening, refusal
 from broker.core.channels import Frozen
 from broker.core.classify.channel import event_of, sent_body_bytes
 from broker.core.events import EventName
@@ -72,6 +72,8 @@ class Proofs:
 
     async def chosen(self, named: Named, choice: str) -> Named | Refusal:
         """What a human chose instead of a yes: the request as it stands after it, or its end."""
+        if choice == GRANTED:
+            return named
         if choice == READ_BACK:
             for doubt in named.doubts:
                 await self._follow_ups.read_back(doubt.correlation_id, caller=named.received.caller)

@@ -7,14 +7,14 @@ checked by answers.py, and what a card shows is drawn by core/card.py.
 import asyncio
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from math import ceil
 
 from broker.approvals.answers import Answer, AnswerRefused, Served, Verify, answered, check_approval
 from broker.approvals.past import Past
 from broker.approvals.prompts import Prompts
-from broker.approvals.waiting import Waiting, card_of, group_of, row
+from broker.approvals.waiting import Waiting, card_of, group_of, is_spoken_for, row
 from broker.approvals.wants import Wants
 from broker.contract.reasons import ApprovalState
 from broker.contract.wire import JsonObject
@@ -22,6 +22,7 @@ from broker.core import approval
 from broker.core.approval import Happening
 from broker.core.card import card_digest
 from broker.core.events import AuditEvent, EventName
+from broker.core.grants import Grant
 from broker.ports import Approved, AuditLog, AuditUnwritable, Chosen, Clock, Declined, Joined, Question
 
 SETTLED_KEPT = 200
@@ -159,6 +160,18 @@ class Desk:
                 continue
             ended += self._settle(waiting, happening)
         return ended
+
+    def granted(self, held: Iterable[Grant]) -> None:
+        """Let the cards go that these grants speak for by now, the oldest first, as many as they have uses left.
+
+        What a yes for the session covers is not asked once more only because it was there before the yes.
+        """
+        for grant in held:
+            left = grant.max_uses - grant.used
+            for waiting in self.waiting():
+                if left > 0 and is_spoken_for(waiting, grant, now_ms=self._clock.now_ms()):
+                    waiting.choice = approval.GRANTED
+                    left -= self._settle(waiting, Happening.SUPERSEDED)
 
     def withdraw(self, correlation_id: str) -> bool:
         for waiting in list(self._cards.values()):

@@ -15,6 +15,7 @@ from broker.core.approval import Happening
 from broker.core.card import NOTHING_BEFORE, SessionFacts, Setting, draw
 from broker.core.card_evidence import evidence_state
 from broker.core.effects import effect_word
+from broker.core.grants import Circumstances, Grant, covers
 from broker.ports import Question
 
 
@@ -43,6 +44,21 @@ class Waiting:
     def denial(self) -> JsonObject:
         """What a no to it covers."""
         return {"memory_s": self.question.policy.limits.denial_memory_s}
+
+
+def is_spoken_for(waiting: Waiting, grant: Grant, *, now_ms: int) -> bool:
+    """Whether a grant covers the request of a card that wants no look of its own: no typed word, no other effect."""
+    question = waiting.question
+    if question.doubts or waiting.card["typed_word"] is not None or grant.effect != question.frozen.effect.value:
+        return False
+    under = Circumstances(
+        session_id=question.session.id,
+        policy_digest=question.policy.digest,
+        credential_version=question.credential_version,
+        run=question.caller.anchor_process.run,
+        now_ms=now_ms,
+    )
+    return covers(grant, question.ask, question.frozen, under)
 
 
 def card_of(

@@ -10,6 +10,8 @@ from broker.contract.reasons import ApprovalState, Category, Retry, VaultState
 from broker.core import refusals
 from broker.core.refusals import Refusal
 
+GRANTED = "granted"  # why a card is superseded that a yes for the session speaks for; no answer says it
+
 
 class Happening(StrEnum):
     """What can happen to a card while it waits."""

@@ -277,6 +277,11 @@ def _people(
         hub.publish("approval", {"id": card_id, "state": state})
         desktop.changed()
 
+    def on_session(session_id: str, state: str) -> None:
+        hub.publish("session", {"id": session_id, "state": state})
+        if state == "grant" and (session := sessions.get(session_id)) is not None:
+            desk.granted(session.grants.values())
+
     def on_session_end(session_id: str, why: Ended) -> None:
         desk.void(happening(why), session_id=session_id)
         executor.close_session(session_id)
@@ -286,7 +291,7 @@ def _people(
         clock=clock,
         policies=rulebook,
         ended=on_session_end,
-        changed=lambda session_id, state: hub.publish("session", {"id": session_id, "state": state}),
+        changed=on_session,
     )
     desk = Desk(
         audit=journal,
