@@ -1,6 +1,8 @@
 """What all tests start from, however they were started."""
 
 import signal
+
+from hypothesis import settings
 from collections.abc import Iterator
 
 import pytest
@@ -16,3 +18,6 @@ def in_utc() -> Iterator[None]:
     """Times of day are drawn as in UTC, wherever the tests run."""
     with in_zone("UTC"):
         yield
+
+settings.register_profile("busy", deadline=None)  # how long one example takes depends on who else uses the machine
+settings.load_profile("busy")

@@ -21,7 +21,7 @@ from tests.fakes.unix_daemon import UnixDaemon
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65_534
 CHOOSE_A_STATE = {"DOORWARD_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME"}
-TELL_OF_THE_TERMINAL = {"TMUX", "STY", "DISPLAY", "WAYLAND_DISPLAY", "TERM", "LANG", "LC_ALL", "LC_CTYPE"}  # for pinentry
+TELL_OF_THE_TERMINAL = {"TMUX", "STY", "DISPLAY", "WAYLAND_DISPLAY", "TERM", "LANG", "LC_ALL", "LC_CTYPE"}
 LISTENER = """
 import os, socket, sys
 listener = socket.socket(socket.AF_UNIX)
