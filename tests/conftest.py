@@ -1,11 +1,10 @@
 """What all tests start from, however they were started."""
 
 import signal
-
-from hypothesis import settings
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.fakes.zones import in_zone
 
@@ -18,6 +17,7 @@ def in_utc() -> Iterator[None]:
     """Times of day are drawn as in UTC, wherever the tests run."""
     with in_zone("UTC"):
         yield
+
 
 settings.register_profile("busy", deadline=None)  # how long one example takes depends on who else uses the machine
 settings.load_profile("busy")
