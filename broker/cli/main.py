@@ -70,13 +70,25 @@ NOBODY_READS = 141
 
 def main(arguments: list[str]) -> int:
     """Run one verb; the exit code."""
+    if sys.stdout is None:  # closed: before anything is sent whose result nobody could read
+        print("doorward: standard output is closed", file=sys.stderr)
+        return USAGE
     try:
         code = _ended(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at exit
+        _write_no_more()
         return NOBODY_READS
+    except OSError as fault:
+        _write_no_more()
+        print(f"doorward: the output can't be written: {fault.strerror}", file=sys.stderr)
+        return FAULTS_FOUND
     return code
+
+
+def _write_no_more() -> None:
+    """The interpreter flushes once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _ended(arguments: list[str]) -> int:

@@ -115,6 +115,26 @@ def test_a_reader_that_left_is_no_fault() -> None:
     assert (141, b"") == (done.returncode, done.stderr)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('exec "$0" -I -m broker.cli --help > /dev/full', (1, "the output can't be written: No space left on device")),
+        (
+            'exec "$0" -I -m broker.cli x --json > /dev/full',
+            (1, "the output can't be written: No space left on device"),
+        ),
+        ('exec "$0" -I -m broker.cli --help >&-', (64, "standard output is closed")),
+    ],
+    ids=["full", "full while a fault is told", "closed"],
+)
+def test_output_that_goes_nowhere_is_told_in_one_line(line: str, said: tuple[int, str]) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", line, sys.executable], stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
+
+    assert (said[0], f"doorward: {said[1]}\n") == (done.returncode, done.stderr)
+
+
 def test_the_version_is_told(cli: CommandLine) -> None:
     code, out, _ = cli.run("--version")
 
