@@ -20,6 +20,7 @@ class Grant:
     per: str
     scope: str
     effect: str
+    destructive: bool  # of the request whose card it was given on, word typed and all
     max_uses: int
     used: int
     made_at_ms: int
@@ -71,6 +72,7 @@ def make(*, grant_id: str, ask: Ask, frozen: Frozen, limits: Limits, under: Circ
         per=ask.rule.per,
         scope=scope_of(ask.rule, frozen),
         effect=frozen.effect.value,
+        destructive=frozen.destructive,
         max_uses=uses,
         used=1,
         made_at_ms=under.now_ms,
@@ -89,6 +91,7 @@ def covers(grant: Grant, ask: Ask, frozen: Frozen, under: Circumstances) -> bool
         and grant.session_id == under.session_id
         and grant.rule == ask.rule.id
         and grant.scope == scope_of(ask.rule, frozen)
+        and (grant.destructive or not frozen.destructive)  # what destroys does not ride on a yes to something else
         and grant.policy_digest == under.policy_digest
         and (grant.credential, grant.credential_version) == (frozen.service.credential, under.credential_version)
         and grant.run is not None
