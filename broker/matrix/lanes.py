@@ -1,6 +1,6 @@
 """Running cases side by side: lanes with a house each, for a case mostly waits. The far sides are shared.
 
-HTTP cases are dealt out to the lanes in turn. What else breaks (SSH, the daemon itself) stays in one lane, in order.
+HTTP cases are dealt out to the lanes in turn. What else breaks (SSH, the daemon itself) has a lane each, in order.
 Outcomes come in the order of the cases.
 """
 
@@ -14,6 +14,7 @@ from broker.matrix.runner import Outcome, Runner
 from broker.matrix.stage import Stage
 
 HTTP_LANES = 3
+OTHERS = ("ssh", "daemon")
 
 
 def run_lanes(
@@ -36,5 +37,5 @@ def run_lanes(
 def deal(cases: Sequence[Case]) -> list[list[int]]:
     """The places of the cases, lane by lane."""
     http = [index for index, case in enumerate(cases) if case.channel == "http"]
-    others = [index for index, case in enumerate(cases) if case.channel != "http"]
-    return [*(http[lane::HTTP_LANES] for lane in range(HTTP_LANES)), others]
+    others = [[index for index, case in enumerate(cases) if case.channel == channel] for channel in OTHERS]
+    return [*(http[lane::HTTP_LANES] for lane in range(HTTP_LANES)), *others]
