@@ -11,6 +11,7 @@ from broker.client import card_words as words
 from broker.client.before_words import denial
 from broker.client.card import Card
 from broker.client.control import Served
+from broker.client.credential_line import is_want
 from broker.contract.neutralise import cells
 from ui import gap_answers, wants
 from ui.answering import REASONS, Answering, Mode
@@ -194,7 +195,7 @@ def _rule(sight: Sight, slot: Slot, paper: Paper, width: int, *, below: int) -> 
 
 def _covers(sight: Sight, paper: Paper, width: int) -> list[Row]:
     """What a yes covers, or the ready reasons while a no is written; at least three rows."""
-    if sight.answering.mode is not Mode.DENYING and wants.is_want(sight.entry.id):
+    if sight.answering.mode is not Mode.DENYING and is_want(sight.entry.id):
         lines: list[Row] = [row("nothing here: it is answered by adding the credential")]
     elif sight.served is None and sight.answering.mode is not Mode.DENYING:
         lines = [row("nothing: this card can only be denied here")]
@@ -281,7 +282,7 @@ def _verb(sight: Sight) -> str:
 def _keys(sight: Sight, paper: Paper, width: int) -> Row:
     if sight.served is not None and gap_answers.has_ways(sight.served.card):
         return gap_answers.keys(sight.served.card, width)
-    if wants.is_want(sight.entry.id):
+    if is_want(sight.entry.id):
         return (Span("[d Decline]", Role.FOCUS),)
     ends = " Deny + end session" if paper.width >= WIDE else " Deny + end"
     after: list[Span] = [Span("  "), Span("x", Role.KEY), Span(ends)]

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from broker.client.approver import ApproverError, ApproverKey, Secret, cost_of, derive, read_key_file
 from broker.client.control import ControlClient
 from broker.client.control_people import People
+from broker.client.credential_line import is_want
 from broker.client.faults import Broken, ClientError, NotRunning, Refused
 from broker.client.places import Places
 from broker.client.transport import EventStream
@@ -288,7 +289,7 @@ class ControlFeed:
 
     def _sent(self, client: ControlClient, task: Decide) -> dict[str, JsonValue]:
         match task.answer:
-            case Deny(reason=reason) if wants.is_want(task.approval_id):
+            case Deny(reason=reason) if is_want(task.approval_id):
                 return People(client).decline(task.approval_id, reason)
             case Deny(reason=reason, end_session=end_session):
                 return client.deny(task.approval_id, reason=reason, end_session=end_session)
@@ -370,7 +371,7 @@ def _waiting(client: ControlClient) -> tuple[Waiting, ...]:
 
 
 def _opened(client: ControlClient, approval_id: str) -> CardNews | WantNews:
-    if wants.is_want(approval_id):
+    if is_want(approval_id):
         return WantNews(want=wants.want(People(client).want(approval_id)))
     return CardNews(served=client.approval(approval_id))
 

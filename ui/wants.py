@@ -3,18 +3,17 @@
 The command that is shown is made of the policy's words alone; what the agent says stands in quotes beside it. Pure.
 """
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
+from broker.client import credential_line
 from broker.client.card_words import counted
+from broker.client.credential_line import is_want, origins_of
 from broker.contract.neutralise import hidden_count, quoted, visible
 from broker.contract.wire import JsonValue
 from ui.served import Fields, Waiting
 from ui.wording import Part, dressed, part
 
-PREFIX = "cr_"
 EFFECT = "ADD"
 
 
@@ -30,10 +29,6 @@ class Want:
     origins: tuple[str, ...]
     is_ssh: bool
     joined: int
-
-
-def is_want(approval_id: str | None) -> bool:
-    return approval_id is not None and approval_id.startswith(PREFIX)
 
 
 def entries(listed: Sequence[JsonValue]) -> tuple[Waiting, ...]:
@@ -64,7 +59,7 @@ def want(value: JsonValue) -> Want:
         credential=item.text("credential"),
         agent=item.text("agent"),
         purpose=item.text("purpose"),
-        origins=tuple(dict.fromkeys(map(_bound_to, item.texts("origins")))),
+        origins=origins_of(item.texts("origins")),
         is_ssh=item.flag("is_ssh"),
         joined=item.number("joined"),
     )
@@ -72,9 +67,7 @@ def want(value: JsonValue) -> Want:
 
 def command(one: Want) -> str:
     """The line that adds it."""
-    kind = "ssh-key" if one.is_ssh else "bearer"
-    origins = [word for origin in one.origins for word in ("--origin", origin)]
-    return visible(shlex.join(["doorward", "credential", "add", one.credential, "--kind", kind, *origins]))
+    return credential_line.command(one.credential, one.origins, is_ssh=one.is_ssh)
 
 
 def parts(one: Want) -> list[Part]:
@@ -88,14 +81,3 @@ def parts(one: Want) -> list[Part]:
         part("For", bound, group=2),
         Part(label="To add", lines=to_add, group=3),
     ]
-
-
-def _bound_to(base_url: str) -> str:
-    """What a credential of a service has to be bound to."""
-    if base_url.startswith("ssh:"):
-        return base_url
-    try:
-        place = urlsplit(base_url)
-    except ValueError:
-        return base_url  # shown as it came: the daemon takes no such origin
-    return f"{place.scheme}://{place.netloc}"

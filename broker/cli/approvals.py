@@ -22,6 +22,7 @@ from broker.client.card_text import card_lines
 from broker.client.card_words import countdown, lifetime, yes_once, yes_session
 from broker.client.control import ControlClient, Served
 from broker.client.control_people import People
+from broker.client.credential_line import is_want
 from broker.client.faults import Refused
 from broker.client.hardening import harden
 from broker.client.reasons_ready import READY_NAMES, READY_REASONS
@@ -162,7 +163,7 @@ def _grouped(item: JsonObject, seen: "Counter[JsonValue]") -> JsonValue:
 
 
 def _show(options: Namespace) -> int:
-    if options.id.startswith(credential_wants.PREFIX):
+    if is_want(options.id):
         return credential_wants.show_one(options, _now_ms())
     with desk(options, transient=False, session=True) as reached:
         served = reached.control.approval(options.id)
@@ -286,7 +287,7 @@ def _deny(options: Namespace) -> int:
 
 
 def _deny_one(name: str, reason: str | None, options: Namespace) -> int:
-    if name.startswith(credential_wants.PREFIX):
+    if is_want(name):
         return credential_wants.decline(name, reason, as_json=options.json)
     with running(places()) as control:
         answer = control.deny(name, reason=reason, end_session=options.end_session)

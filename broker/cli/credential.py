@@ -8,7 +8,6 @@ import os
 import re
 import time
 from argparse import Namespace
-from urllib.parse import urlsplit
 
 from broker.cli.arguments import Parser, Verbs
 from broker.cli.faults import CliError, UsageError
@@ -26,6 +25,7 @@ from broker.cli.prompts import (
 )
 from broker.cli.reach import Desk, desk
 from broker.client.card_words import duration
+from broker.client.credential_line import origin_of
 from broker.client.handover import aws_parts, credential_value, halves, needs_passphrase
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
@@ -93,14 +93,6 @@ def refuse_missing_variable(options: Namespace) -> None:
     variable = getattr(options, "from_env", None)
     if variable is not None and variable not in os.environ:
         raise UsageError(f"there is no variable {variable} in the environment")
-
-
-def origin_of(base_url: str) -> str:
-    """What a credential of a service has to be bound to."""
-    if base_url.startswith("ssh:"):
-        return base_url
-    parts_of_it = urlsplit(base_url)
-    return f"{parts_of_it.scheme}://{parts_of_it.netloc}"
 
 
 def given_value(options: Namespace) -> Secret | None:

@@ -3,19 +3,17 @@
 The command that is shown is made of the policy's words alone; what the agent says stands in quotes beside it.
 """
 
-import shlex
 from argparse import Namespace
 
-from broker.cli.credential import origin_of
 from broker.cli.output import number, show, table, text
 from broker.cli.reach import desk, places, running
+from broker.client import credential_line
 from broker.client.card_words import clock_time, countdown
 from broker.client.control import ControlClient
 from broker.client.control_people import People
+from broker.client.credential_line import origins_of
 from broker.contract.neutralise import hidden_count, quoted, visible
 from broker.contract.wire import JsonObject, JsonValue
-
-PREFIX = "cr_"
 
 
 def waiting(control: ControlClient) -> list[dict[str, JsonValue]]:
@@ -61,10 +59,8 @@ def lines_of(want: JsonObject, now_ms: int) -> list[str]:
 
 
 def command(want: JsonObject) -> str:
-    """The line that adds it. Every word of it is the policy's."""
-    kind = "ssh-key" if want.get("is_ssh") is True else "bearer"
-    origins = [word for origin in _origins(want) for word in ("--origin", origin)]
-    return visible(shlex.join(["doorward", "credential", "add", str(want.get("credential")), "--kind", kind, *origins]))
+    """The line that adds it."""
+    return credential_line.command(str(want.get("credential")), _origins(want), is_ssh=want.get("is_ssh") is True)
 
 
 def decline(name: str, reason: str | None, *, as_json: bool) -> int:
@@ -74,10 +70,9 @@ def decline(name: str, reason: str | None, *, as_json: bool) -> int:
     return 0 if answer.get("state") == "declined" else 1
 
 
-def _origins(want: JsonObject) -> list[str]:
+def _origins(want: JsonObject) -> tuple[str, ...]:
     found = want.get("origins")
-    named = [origin_of(place) for place in found if isinstance(place, str)] if isinstance(found, list) else []
-    return list(dict.fromkeys(named))
+    return origins_of(place for place in found if isinstance(place, str)) if isinstance(found, list) else ()
 
 
 def _left(want: JsonObject, now_ms: int) -> str:

@@ -4,6 +4,7 @@ State, approver key, the pack's files, its credentials and the trust in it; what
 """
 
 import contextlib
+import sys
 import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
@@ -17,17 +18,17 @@ from broker.cli.credential import (
     add,
     add_value_options,
     given_value,
-    origin_of,
     refuse_missing_variable,
     secret_of,
 )
 from broker.cli.faults import CliError, UsageError
 from broker.cli.init import Made, add_making, initialise, made_lines, refuse_existing, refuse_methods
-from broker.cli.output import table
+from broker.cli.output import on, table
 from broker.cli.policy import install
 from broker.cli.policy_trust import trust
 from broker.cli.prompts import new_passphrase
 from broker.cli.reach import Desk, desk, places, running_or_transient
+from broker.client.credential_line import origin_of
 from broker.client.hardening import harden
 from broker.contract.exits import USAGE
 from broker.contract.neutralise import visible
@@ -117,7 +118,7 @@ def _desk(options: Namespace) -> Iterator[Desk]:
     chosen = new_passphrase(options.passphrase_fd)
     value = given_value(options)
     made = initialise(where, chosen, options)
-    _told(options, "\n".join(made_lines(where, made)))
+    _told(options, on(sys.stdout, made_lines(where, made)))
     with made.key, running_or_transient(where) as (control, transient):
         yield _opened(made, Desk(control=control, key=made.key, transient=transient, given=value))
 

@@ -7,6 +7,7 @@ for a card that was drawn whole by this window, in a window large enough, after 
 from dataclasses import dataclass, field
 
 from broker.client.control import Served
+from broker.client.credential_line import is_want
 from broker.contract.neutralise import cells
 from ui.answering import Answering, Approve, Barred, Key, Terms
 from ui.cardpane import UNSEEN, Drawn, Sight, Slot, card_rows
@@ -23,7 +24,6 @@ from ui.screens.calm import calm_of, empty_sheet
 from ui.screens.sheet import AskFirst, Effect, Moment, Sheet, Sweep, body_height
 from ui.served import Waiting
 from ui.stamps import stamp, time_words
-from ui.wants import is_want
 from ui.wording import differences
 from ui.world import World
 
