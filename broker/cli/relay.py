@@ -1,9 +1,9 @@
 """`python -I -m broker.cli.relay FD PATH AGENT_SOCKET NAME READY`: what `doorward listen` becomes. Holds no key.
 
-Prints READY when it serves.
-Hands each connection on to agent.sock, byte for byte, once the daemon has said on that very connection that it takes
-it for the container's. Where it does not, nothing is handed on, the caller is told so, and the relay ends: after a
-restart of the daemon the name has to be signed again. So many connections at a time, the others wait.
+Prints READY when it serves. Hands each connection on to agent.sock, byte for byte, once the daemon has said on that
+very connection that it takes it for the container's. Where it does not, nothing is handed on, the caller is told so, and
+the relay ends: after a restart of the daemon the name has to be signed again. So many connections at a time, the
+others wait.
 """
 
 import asyncio
