@@ -8,6 +8,7 @@ import base64
 import hashlib
 import os
 import subprocess
+import sys
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 from broker.cli.arguments import Parser, add_cost, human_parser
 from broker.cli.environment import for_daemon
 from broker.cli.faults import CliError
-from broker.cli.output import show
+from broker.cli.output import on, show
 from broker.cli.prompts import new_passphrase
 from broker.cli.reach import START_S, daemon_command, places
 from broker.client.approver import ApproverKey, Keys, calibrate, derive, save_key_file
@@ -44,7 +45,7 @@ def run(noun: str, arguments: list[str]) -> int:
         *made_lines(where, made),
         "Nobody can recover a forgotten passphrase. Next: doorward setup github, or doorward policy add NAME",
     ]
-    show({"log_id": made.log_id, "key_id": made.key.key_id}, lines, as_json=options.json)
+    show({"log_id": made.log_id, "key_id": made.key.key_id}, [on(sys.stdout, lines)], as_json=options.json)
     made.key.wipe()
     return 0
 

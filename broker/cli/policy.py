@@ -10,7 +10,7 @@ from pathlib import Path
 
 from broker.cli.arguments import Verbs
 from broker.cli.faults import CliError
-from broker.cli.output import parts, show
+from broker.cli.output import on, parts, show
 from broker.cli.policy_files import own_files, unreadable
 from broker.cli.policy_trust import finding_lines, pending_lines, trust
 from broker.cli.reach import desk, places, running
@@ -161,7 +161,8 @@ def _diff(options: Namespace) -> int:
     except NotRunning:
         with desk(options, transient=True) as reached:
             pending = reached.control.policy_pending()
-    show(pending, pending_lines(pending, with_lines=options.lines), as_json=options.json)
+    lines = pending_lines(pending, with_lines=options.lines)
+    show(pending, lines if options.lines else [on(sys.stdout, lines)], as_json=options.json)
     if not pending.get("faults"):
         return 0
     print("doorward: the files do not load; the old policy stays in force", file=sys.stderr)

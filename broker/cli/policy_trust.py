@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from broker.cli.faults import CliError
-from broker.cli.output import number, part, parts, show, text
+from broker.cli.output import number, on, part, parts, show, text
 from broker.cli.prompts import word
 from broker.cli.reach import Desk
 from broker.client.card_words import counted, short_digest
@@ -27,7 +27,8 @@ def trust(reached: Desk, options: Namespace) -> int:
         return 0
     digest = text(pending, "digest")
     if not (options.json and options.yes):  # nobody signs what was not shown
-        print("\n".join(pending_lines(pending)), file=sys.stderr if options.json else sys.stdout, flush=True)
+        told = sys.stderr if options.json else sys.stdout
+        print(on(told, pending_lines(pending)), file=told, flush=True)
     if not options.yes:
         wanted = digest.partition(":")[2][:DIGITS]
         if word(f"Type {wanted} to trust these files:") != wanted:
