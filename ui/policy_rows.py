@@ -38,7 +38,11 @@ def policy_word(status: Status) -> str | None:
     """What the header says of the policy; None where it is in force as the files lie there."""
     if status.policy_state == "refused":
         return "REFUSED"
-    return "CHANGED" if status.policy_pending else "NONE" if status.policy_digest is None else None
+    if status.policy_pending:
+        return "CHANGED"
+    if status.policy_digest is None:
+        return "SEALED" if status.vault_state == "locked" else "NONE"  # it lies in the vault
+    return None
 
 
 def shown_of(facts: PolicyFacts, paper: Paper) -> list[Shown]:

@@ -523,6 +523,12 @@ def test_the_header_says_what_is_wrong() -> None:
         assert words in header
 
 
+def test_a_policy_that_is_sealed_in_a_locked_vault_is_not_called_none() -> None:
+    status = replace(READY, vault_state="locked", policy_digest=None)
+
+    assert "!policy SEALED" in Scene(width=120).connect(status=status, approver=False).rows()[0]
+
+
 @pytest.mark.parametrize(
     ("trouble", "words"),
     [
