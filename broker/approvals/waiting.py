@@ -6,7 +6,6 @@ The desk alone changes a card; see desk.py for what settles it.
 import asyncio
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from broker.approvals.answers import Served
 from broker.contract.reasons import ApprovalState
@@ -16,6 +15,7 @@ from broker.core.card import NOTHING_BEFORE, SessionFacts, Setting, draw
 from broker.core.card_evidence import evidence_state
 from broker.core.effects import effect_word
 from broker.core.grants import Circumstances, Grant, covers
+from broker.core.moments import rfc3339
 from broker.ports import Question
 
 
@@ -109,8 +109,8 @@ def row(waiting: Waiting, *, group_size: int) -> dict[str, JsonValue]:
     return {
         "id": waiting.id,
         "state": waiting.state.value,
-        "created_at": _rfc3339(created),
-        "expires_at": _rfc3339(expires),
+        "created_at": _spelled(created),
+        "expires_at": _spelled(expires),
         "created_at_ms": created,
         "expires_at_ms": expires,
         "effect": effect_word(question.frozen.effect, destructive=question.frozen.destructive),
@@ -128,7 +128,7 @@ def row(waiting: Waiting, *, group_size: int) -> dict[str, JsonValue]:
     }
 
 
-def _rfc3339(at_ms: JsonValue) -> str:
+def _spelled(at_ms: JsonValue) -> str:
     if not isinstance(at_ms, int):
         raise TypeError("a time is an integer of milliseconds")
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return rfc3339(at_ms)
