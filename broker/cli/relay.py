@@ -1,8 +1,8 @@
 """`python -I -m broker.cli.relay FD PATH AGENT_SOCKET NAME READY`: what `doorward listen` becomes. Holds no key.
 
 Prints READY when it serves. Hands each connection on to agent.sock, byte for byte, once the daemon has said on that
-very connection that it takes it for the container's. Where it does not, nothing is handed on, the caller is told so, and
-the relay ends: after a restart of the daemon the name has to be signed again. So many connections at a time, the
+very connection that it takes it for the container's. Where it does not, nothing is handed on, the caller is told so,
+and the relay ends: after a restart of the daemon the name has to be signed again. So many connections at a time, the
 others wait.
 """
 
@@ -36,10 +36,10 @@ class NotOursError(Exception):
 class Relay:
     """One listener, for as long as the daemon knows it."""
 
-    def __init__(self, *, agent_socket: str, name: str) -> None:
+    def __init__(self, *, agent_socket: str, name: str, connections_max: int = CONNECTIONS_MAX) -> None:
         self._agent_socket = agent_socket
         self._name = name
-        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._free = asyncio.Semaphore(connections_max)
         self.lost = asyncio.Event()
 
     async def serve(self, listener: socket.socket) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli import relay as relay_module
 from broker.cli.relay import ASKED, NOT_OURS, NOT_THERE, Relay
 from broker.contract.wire import parse_object
 
@@ -38,11 +37,11 @@ def document(body: bytes, length: str | None = None) -> bytes:
 
 
 @asynccontextmanager
-async def relaying(directory: Path, answer: bytes | None) -> AsyncIterator[tuple[Relay, str, Daemon]]:
+async def relaying(directory: Path, answer: bytes | None, **limits: int) -> AsyncIterator[tuple[Relay, str, Daemon]]:
     daemon = Daemon(answer or b"")
     inner, outer = str(directory / "agent.sock"), str(directory / "box.sock")
     server = None if answer is None else await asyncio.start_unix_server(daemon.serve, inner)
-    relay = Relay(agent_socket=inner, name="box")
+    relay = Relay(agent_socket=inner, name="box", **limits)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(outer)
         listener.listen(16)
@@ -106,9 +105,8 @@ async def test_without_a_daemon_that_answers_the_caller_is_told_and_the_relay_go
         assert not relay.lost.is_set()
 
 
-async def test_so_many_at_a_time_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "CONNECTIONS_MAX", 1)
-    async with relaying(tmp_path, document(OURS)) as (_, path, daemon):
+async def test_so_many_at_a_time_the_others_wait(tmp_path: Path) -> None:
+    async with relaying(tmp_path, document(OURS), connections_max=1) as (_, path, daemon):
         reader, writer = await asyncio.open_unix_connection(path)
         writer.write(b"first")
         assert b"FIRST" == await reader.readexactly(5)
@@ -121,9 +119,8 @@ async def test_so_many_at_a_time_the_others_wait(tmp_path: Path, monkeypatch: py
             assert b"SECOND" == await waiting
 
 
-async def test_who_hangs_up_leaves_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "CONNECTIONS_MAX", 1)
-    async with relaying(tmp_path, document(OURS)) as (_, path, _):
+async def test_who_hangs_up_leaves_a_place(tmp_path: Path) -> None:
+    async with relaying(tmp_path, document(OURS), connections_max=1) as (_, path, _):
         for _ in range(5):
             _, writer = await asyncio.open_unix_connection(path)
             writer.write(b"x" * 1000)

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.contract.reasons import ApprovalRule
-from broker.core.policy import diff as diff_module
-from broker.core.policy.diff import Compared, compared
+from broker.core.policy.diff import TURNS_MAX, Compared, compared
 from broker.core.policy.evaluate import decide
 from broker.core.policy.explain import described
 from broker.core.policy.hours import DAY_MINUTES, Moment, window_of
@@ -75,9 +73,9 @@ def test_what_changes_at_some_times_alone_is_told_with_the_first_of_them() -> No
     assert [] == told(rule("a", "none", read + day), rule("b", "none", read + day))
 
 
-def test_more_times_than_are_compared_are_told_as_a_loosening(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diff_module, "TURNS_MAX", 1)
-    text = rule("a", "none", 'operations = ["orders.get"]\nhours = ["09:00-17:00"]')
+def test_more_times_than_are_compared_are_told_as_a_loosening() -> None:
+    begins = [f"{minute // 60:02}:{minute % 60:02}" for minute in range(1, TURNS_MAX + 1)]  # and before any begins
+    text = "".join(rule(f"r{at}", "none", f'hours = ["{begin}-24:00"]') for at, begin in enumerate(begins))
 
     assert [("loosens", "hours", "more than is compared", "look at the files")] == told(text, text)
 
