@@ -395,6 +395,7 @@ complete -c doorward -n '__fish_seen_subcommand_from matrix; and __fish_seen_sub
 complete -c doorward -n '__fish_seen_subcommand_from matrix; and __fish_seen_subcommand_from run' -l junit -r -d 'write a JUnit report to FILE'
 complete -c doorward -n '__fish_seen_subcommand_from matrix; and __fish_seen_subcommand_from run' -l only -r -d 'only cases whose id or group fits'
 complete -c doorward -n '__fish_seen_subcommand_from matrix; and __fish_seen_subcommand_from run' -l keep -d 'leave the state directory for inspection'
+complete -c doorward -n '__fish_seen_subcommand_from matrix; and __fish_seen_subcommand_from run' -l repeat -r -d 'run every case that has a fault N times'
 complete -c doorward -n '__fish_seen_subcommand_from matrix; and __fish_seen_subcommand_from serve' -s h -l help -d 'show this help message and exit'
 complete -c doorward -n '__fish_seen_subcommand_from matrix; and __fish_seen_subcommand_from serve' -l only -r -d 'only cases whose id or group fits'
 complete -c doorward -n '__fish_seen_subcommand_from mcp' -s h -l help -d 'show this help message and exit'
