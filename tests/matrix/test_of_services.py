@@ -17,4 +17,4 @@ def test_every_case_of_the_tables_is_in_it() -> None:
     names = [name for table in tables for name in table if name not in UNSPOKEN]
 
     assert sorted(names) == sorted(one.id for one in load([FILE]))
-    assert 164 == len(names)
+    assert len(names) >= 164
