@@ -272,7 +272,7 @@ async def test_a_yes_in_the_last_moment_is_waited_for() -> None:
 
         room.audit.append = late  # type: ignore[method-assign]  # the disk takes its time
         answering = tasks.create_task(room.desk.answer(card.id, room.yes(card.id), ME))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not card.overdue:  # noqa: ASYNC110 - the desk tells nobody of this
                 await asyncio.sleep(0.001)
         assert not asking.done()
@@ -439,7 +439,7 @@ async def test_settled_cards_are_kept_within_bounds(monkeypatch: pytest.MonkeyPa
     for number, ask in enumerate((market.CREATE, market.CANCEL, market.JOB), 1):
         async with asyncio.TaskGroup() as tasks:
             room.asking(tasks, question(ask, number=number))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while room.desk.pending == 0:  # noqa: ASYNC110 - the desk tells of it by a call
                     await asyncio.sleep(0)
             room.desk.void(Happening.STOPPING)

@@ -308,7 +308,7 @@ class Late:
 
     def child(self) -> "subprocess.Popen[bytes]":
         """The process that inspects, once it was started."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (child := self.inspector._child) is None:
             assert time.monotonic() < deadline
         return child

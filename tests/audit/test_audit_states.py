@@ -99,7 +99,7 @@ class LogHistory(RuleBasedStateMachine):
     @rule()
     def die(self) -> None:
         """As a process that is killed: the files stay as they are, without an END."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while self.log.anchor.seq != self.opened().head[0]:  # the receipt comes first
             assert time.monotonic() < deadline
         copy = Path(shutil.copytree(self.log.base, self.base / "killed"))

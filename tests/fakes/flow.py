@@ -37,7 +37,7 @@ from tests.fakes.sessions_port import MemorySessions
 from tests.fakes.vault_ports import MemoryVault
 from tests.fakes.walks_port import MemoryWalks
 
-LIMIT_S = 5.0
+LIMIT_S = 60.0
 _ENDINGS = {"remote.answered", "deadline.expired", "transport.failed"}
 _ORDER = re.compile(
     r"action\.requested "

@@ -111,7 +111,7 @@ class DeskRoom:
 
     async def card(self, number: int = 1) -> Waiting:
         """The card that was put last, once there are so many."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.desk._cards) < number:  # noqa: ASYNC110 - the desk tells of it by a call
                 await asyncio.sleep(0)
         return next(reversed(self.desk._cards.values()))

@@ -74,7 +74,7 @@ class RealFlow:
     async def end(self, correlation_id: str) -> JsonObject:
         run = self.runs.find(correlation_id, self.around.caller.anchor.id)
         assert run is not None
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             envelope = await self.runs.wait(run, 60)
         assert [] == list(result_schema().iter_errors(as_json(envelope)))
         self.around.check_trail(correlation_id, recorded=True)

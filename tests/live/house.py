@@ -89,7 +89,7 @@ ad_hoc = ["GET", "POST"]
 T = TypeVar("T")
 
 
-def until(what: Callable[[], T], *, limit_s: float = 15.0, every_s: float = 0.01) -> T:
+def until(what: Callable[[], T], *, limit_s: float = 60.0, every_s: float = 0.01) -> T:
     """The first true answer; fails after the limit."""
     deadline = time.monotonic() + limit_s
     while not (found := what()):

@@ -26,7 +26,7 @@ class Upstream:
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def wait_for_request(self, limit_s: float = 20.0) -> None:
+    def wait_for_request(self, limit_s: float = 60.0) -> None:
         assert self.arrived.acquire(timeout=limit_s), "no request reached the upstream"
 
 

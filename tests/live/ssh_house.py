@@ -134,7 +134,7 @@ def look_up_all(at: SshHouse) -> None:
         at.house.human.client.reconcile(str(doubt["correlation_id"]))
 
 
-def settled(agent: Agent, correlation_id: str, *, limit_s: float = 20.0) -> dict[str, Any]:
+def settled(agent: Agent, correlation_id: str, *, limit_s: float = 60.0) -> dict[str, Any]:
     """Reconcile until it does not run any more."""
 
     def over() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from broker.server.events import EventHub, TooManyListenersError
 
 
 async def take(feed: AsyncGenerator[bytes, None], number: int) -> list[bytes]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return [await anext(feed) for _ in range(number)]
 
 

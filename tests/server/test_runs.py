@@ -44,7 +44,7 @@ async def table(clock: SetClock) -> AsyncIterator[RunTable]:
 
 
 async def ended(run: Run) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await run.ended.wait()
 
 
@@ -246,7 +246,7 @@ async def test_withdrawing_waits_until_it_is_known_where_the_run_is(table: RunTa
     for step in steps:
         work = Work()
         run = table.start(OP, "an_1", work)
-        async with asyncio.TaskGroup() as tasks, asyncio.timeout(5):
+        async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
             withdrawing = tasks.create_task(table.withdrawable(run))
             await asyncio.sleep(0)
             assert not withdrawing.done()

@@ -152,7 +152,7 @@ async def test_output_comes_in_frames_between_an_id_and_the_envelope(
     async with face:
         wire = await face.wire()
         wire.ask("POST", path, document, headers=headers)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             (first, head), *between, (last, end) = await frames_of(wire)
 
     (action,) = engine.actions
@@ -170,7 +170,7 @@ async def test_a_file_that_is_asked_for_in_frames_may_be_large(tmp_path: Path) -
     async with face:
         wire = await face.wire()
         wire.ask("POST", "/v1/ssh/get", PUT, headers={"accept": MEDIA})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await frames_of(wire)
 
     assert [SshAsk(host="web-1", get="/srv/a", takes_large=True)] == [action.ask for action in engine.actions]

@@ -11,7 +11,7 @@ from tests.fakes.control_server import PASSPHRASE
 from ui.feed import ControlFeed
 from ui.messages import ApproverNews, Connected, News, Task, Unlock
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 Kind = TypeVar("Kind")
 
 
