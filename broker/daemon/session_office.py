@@ -49,7 +49,8 @@ class SessionOffice(Archive):
         return {"id": session_id, "muted": True}
 
     async def unmute(self, session_id: str, signed: Signed) -> JsonObject:
-        self._session(session_id)
+        if not self._at.sessions.is_muted(session_id):  # a mute outlives its session
+            self._session(session_id)
         await self._at.record(EventName.SESSION_UNMUTED, session=session_id, key=signed.key_id)
         self._at.sessions.unmute(session_id)
         return {"id": session_id, "muted": False}

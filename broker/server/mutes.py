@@ -25,6 +25,7 @@ class Mutes:
     def __init__(self) -> None:
         self._mutes: OrderedDict[Hashable, Mute] = OrderedDict()
         self._echoes: OrderedDict[Hashable, int] = OrderedDict()
+        self._said_of: OrderedDict[str, tuple[Hashable, ...]] = OrderedDict()
 
     def of(self, keys: Collection[Hashable]) -> Mute | None:
         """The mute of any of the keys, the strictest first."""
@@ -39,6 +40,17 @@ class Mutes:
             self._mutes[key] = mute
         while len(self._mutes) > KEYS_EACH * MUTES_KEPT:
             self._mutes.popitem(last=False)
+
+    def said_of(self, session_id: str, keys: Collection[Hashable]) -> None:
+        """Keep by which session a mute came about, so that it can be undone when that has ended."""
+        self._said_of[session_id] = tuple(keys)
+        while len(self._said_of) > MUTES_KEPT:
+            self._said_of.popitem(last=False)
+
+    def left_by(self, session_id: str) -> tuple[Hashable, ...]:
+        """What is muted still for a session that may have ended; nothing where it is heard again."""
+        keys = self._said_of.get(session_id, ())
+        return keys if self.of(keys) is not None else ()
 
     def drop(self, keys: Collection[Hashable]) -> None:
         for key in keys:

@@ -213,11 +213,16 @@ class SessionRegistry:
     def unmute(self, session_id: str) -> bool:
         """Undo a mute of the session's program. Whoever lets it happen has it on record with who signed for it."""
         session = self._by_id.get(session_id)
-        if session is None:
+        keys = self._mutes.left_by(session_id) if session is None else session.muted_by
+        if not keys:
             return False
-        self._mutes.drop(session.muted_by)
-        self._set_muted(session.muted_by)
+        self._mutes.drop(keys)
+        self._set_muted(keys)
         return True
+
+    def is_muted(self, session_id: str) -> bool:
+        """Whether a mute that this session brought about holds, also where it has ended."""
+        return bool(self._mutes.left_by(session_id))
 
     def drop_grants(self, *, credential: str | None = None, grant_id: str | None = None) -> int:
         """End grants: all of them, those of one credential, or one by its id."""
@@ -259,6 +264,8 @@ class SessionRegistry:
             label=None if label is None else label[:LABEL_LIMIT],
         )
         session.mute = self._mutes.of(session.muted_by)
+        if session.mute is not None:
+            self._mutes.said_of(session.id, session.muted_by)
         session.cgroup = self._launchers.cgroup(caller.anchor_process.key) if caller.span is Span.TREE else None
         self._by_id[session.id] = session
         self._by_key[session.place] = session
@@ -291,6 +298,7 @@ class SessionRegistry:
             if session.mute != mute and not set(keys).isdisjoint(session.muted_by):
                 session.mute = mute
                 if mute is not None:
+                    self._mutes.said_of(session.id, session.muted_by)
                     self._post(EventName.SESSION_MUTED, session, {"why": mute.why})
                 self._changed(session.id, "muted")
 

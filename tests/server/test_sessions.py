@@ -380,6 +380,23 @@ async def test_whoever_makes_services_echo_the_credential_is_let_in_no_more(
         assert mutes.KEYS_EACH == len(hall.registry._mutes._echoes)
 
 
+async def test_a_mute_is_undone_by_the_session_it_was_told_of_also_when_that_has_ended(
+    hall: Hall, listener: socket.socket
+) -> None:
+    with connected(listener) as one:
+        view = hall.enter(caller_of(one))
+        hall.registry.mute(view.id, "30 cards wait already")
+        hall.registry.end(view.id, Ended.REVOKED)
+        assert hall.registry.is_muted(view.id)
+        born_muted = hall.enter(caller_of(one))
+        hall.registry.end(born_muted.id, Ended.REVOKED)
+
+        assert hall.registry.unmute(born_muted.id)
+        assert not hall.registry.is_muted(view.id)
+        assert not hall.registry.unmute(view.id), "there is nothing left to undo"
+        assert not hall.enter(caller_of(one)).muted
+
+
 async def test_nobody_is_muted_who_is_not_there(hall: Hall) -> None:
     assert not hall.registry.mute("se_none", "why")
     assert not hall.registry.unmute("se_none")
