@@ -121,9 +121,12 @@ def _under_rule(question: Question) -> Hashable:
     return (owner_of(question.caller), question.caller.agent, question.ask.rule.id)
 
 
-def _changes(question: Asked) -> set[Hashable]:
-    """What a denial is remembered for: this change, by this agent, and by whichever process has no name."""
-    return {_change(question, agent) for agent in (question.caller.agent, UNIDENTIFIED)}
+def _changes(question: Asked) -> dict[Hashable, None]:
+    """What a denial is remembered for: this change, by whichever process has no name, and by this agent.
+
+    In this order, for the last one is forgotten last.
+    """
+    return dict.fromkeys(_change(question, agent) for agent in (UNIDENTIFIED, question.caller.agent))
 
 
 def _change(question: Asked, agent: str) -> Hashable:

@@ -120,7 +120,9 @@ def _read(directory: int, name: str, shown: Path, owners: frozenset[int], *, pre
         before = os.fstat(descriptor)
         _check(before, shown, owners, is_directory=False)
         raw = _whole(descriptor, shown)
-        if _facts(before) != _facts(os.fstat(descriptor)):
+        # A second name that was taken away before the first look leaves no trace but in the directory.
+        named = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not _facts(before) == _facts(os.fstat(descriptor)) == _facts(named):
             raise PolicyError(f"{shown}: was changed while it was read; it is looked at again")
         modified_at_ms = before.st_mtime_ns // 1_000_000
         return PolicyFile(name=f"{prefix}{name}", raw=raw, modified_at_ms=modified_at_ms, uid=before.st_uid)

@@ -113,6 +113,7 @@ def test_denials_are_remembered_within_bounds(prompts: Prompts, monkeypatch: pyt
     monkeypatch.setattr(prompts_module, "DENIALS_KEPT", 1)
     prompts.deny(question())
     prompts.deny(question(market.JOB))
+    assert 1 == len(prompts._denials)
 
     assert [False, True] == [prompts.denied_recently(question(ask)) is not None for ask in (market.CREATE, market.JOB)]
 
