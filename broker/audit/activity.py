@@ -27,7 +27,7 @@ _ALONE = frozenset(
     }
 )
 _ALONE_NOUNS = frozenset(
-    {"vault", "credential", "policy", "approver", "hostkey", "markers", "control", "audit", "daemon"}
+    {"vault", "credential", "policy", "approver", "hostkey", "listener", "markers", "control", "audit", "daemon"}
 )
 
 

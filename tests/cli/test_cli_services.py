@@ -25,6 +25,7 @@ SERVICES: dict[str, JsonValue] = {
                     "path": "/user",
                     "parameters": {"path": [], "query": [], "body": None, "required": []},
                     "completeness_declared": False,
+                    "mcp": None,
                 },
                 {
                     "operation": "releases.delete",
@@ -35,6 +36,7 @@ SERVICES: dict[str, JsonValue] = {
                     "path": "/r/{id}",
                     "parameters": {"path": ["id"], "query": ["x\x1b"], "body": ["why"], "required": ["id", "why"]},
                     "completeness_declared": False,
+                    "mcp": None,
                 },
                 {
                     "operation": "notes.put",
@@ -45,6 +47,7 @@ SERVICES: dict[str, JsonValue] = {
                     "path": "/n/{id}",
                     "parameters": {"path": ["id"], "query": [], "body": "object", "required": ["id"]},
                     "completeness_declared": False,
+                    "mcp": None,
                 },
             ],
         }
@@ -133,5 +136,5 @@ def test_reconcile_asks_for_the_read_back(cli: CommandLine) -> None:
         daemon.replies["POST /v1/reconcile"] = (200, envelope(code="reconciled", remote_effect="applied"))
         code, out, _ = cli.run("reconcile", ID)
 
-        assert [{"correlation_id": ID}] == daemon.bodies("POST /v1/reconcile")
+        assert [{"correlation_id": ID, "wait_s": 150.0}] == daemon.bodies("POST /v1/reconcile")
     assert (0, True) == (code, "success (reconciled)" in out)

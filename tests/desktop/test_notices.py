@@ -17,7 +17,8 @@ from tests.fakes.notice_cards import CARD
 from tests.fakes.notification_service import NAME, PATH, NotificationService
 
 CALL_S = 0.3
-FIRST = replace(CARD, proven=True, expires_at_ms=time.time_ns() // 1_000_000 + 120_000)
+NOW_MS = 1_764_000_000_000  # when each test begins: how long ago this file was read is no matter of a card's time
+FIRST = replace(CARD, proven=True, expires_at_ms=NOW_MS + 120_000)
 SECOND, THIRD = (replace(FIRST, id=f"ap_{number}", agent="aider") for number in (2, 3))
 
 
@@ -29,11 +30,12 @@ class Desk:
         self.denied: list[str] = []
         self.opened: list[str] = []
         self.screens = 1
+        began_s = time.monotonic()
         self.notices = Notices(
             waiting=lambda: self.cards,
             deny=self._deny,
             bring_up=self._bring_up,
-            now_ms=lambda: time.time_ns() // 1_000_000,
+            now_ms=lambda: NOW_MS + int((time.monotonic() - began_s) * 1000),
             call_s=CALL_S,
         )
 

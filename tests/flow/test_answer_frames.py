@@ -165,3 +165,18 @@ def test_what_was_handed_on_of_no_declared_operation_is_taken_as_it_is() -> None
     raw = RawOutcome(phase=Phase.RESPONSE_COMPLETE, status=200, body_complete=True, handed_on_bytes=5_000_000)
 
     assert "too_large" != classify(replace(request(), declared=None), raw, now_ms=0).verdict.code
+
+
+async def test_where_nobody_is_handed_anything_the_outcome_stays_as_it_is() -> None:
+    scrubbed = ended()
+
+    assert scrubbed is await delivered(request(), scrubbed, None)
+
+
+def test_what_was_handed_on_is_scrubbed_once_and_its_head_all_the_same() -> None:
+    raw = replace(market.answered(200, b"{}", ("etag", market.TOKEN)), body=b"", handed_on_bytes=2)
+    scrubbed = scrub(classify(request(), raw, now_ms=0), SecretSet(replaced=[VALUE]))
+
+    assert scrubbed.answer is not None
+    assert market.TOKEN not in str(scrubbed.answer.to_json())
+    assert (1, True) == (scrubbed.hits, scrubbed.is_echo)
