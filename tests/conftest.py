@@ -1,7 +1,9 @@
 """What all tests start from, however they were started."""
 
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -10,6 +12,13 @@ from tests.fakes.zones import in_zone
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job hands that on to all that we start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Iterator[Path]:
+    """A place for secrets that a test lays out itself; it goes with them, and what else is found was left behind."""
+    yield tmp_path
+    shutil.rmtree(tmp_path)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from broker.policyfiles.files import PolicyError, PolicyFile
 ME = os.getuid()
 GOOD = b"version = 1\n# good\n"
 LONG = b"version = 1\n" + b"# a line that is the same as all others\n" * 3000
-FOREIGN = b"version = 1\n# canary-of-a-foreign-file\n"
+FOREIGN = b"version = 1\n# of a foreign file\n"
 READS_MAX = 20_000
 WANTED = 25  # of good sets and of refusals each, before it is enough
 

@@ -28,18 +28,18 @@ def read(path: Path, content: str, kind: str = "dotenv") -> dict[str, str]:
     return {name: value.reveal().decode() for name, value in read_values(kind, str(file)).values.items()}
 
 
-def test_lines_mean_what_they_say(tmp_path: Path) -> None:
+def test_lines_mean_what_they_say(planted: Path) -> None:
     assert {
         "GITHUB": "canary-plain-1",
         "STRIPE": 'canary "two"\n\\3',
         "SLACK": "canary $(not run) ${nor filled}",
         "EMPTY_HASH": "canary#4",
-    } == read(tmp_path, DOTENV)
+    } == read(planted, DOTENV)
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\x0b", "\x0c", "\x1c", "\x85"])
-def test_a_line_ends_where_programs_end_it_and_nowhere_else(tmp_path: Path, odd: str) -> None:
-    assert {"A": f"canary{odd}B=other", "C": "last"} == read(tmp_path, f"A=canary{odd}B=other\r\nC=last\r\n")
+def test_a_line_ends_where_programs_end_it_and_nowhere_else(planted: Path, odd: str) -> None:
+    assert {"A": f"canary{odd}B=other", "C": "last"} == read(planted, f"A=canary{odd}B=other\r\nC=last\r\n")
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_a_line_ends_where_programs_end_it_and_nowhere_else(tmp_path: Path, odd:
     ],
 )
 def test_a_line_that_could_mean_two_things_is_named_and_its_value_is_not(
-    tmp_path: Path, content: str, kind: str, told: str
+    planted: Path, content: str, kind: str, told: str
 ) -> None:
     with pytest.raises(CliError) as refused:
-        read(tmp_path, content, kind)
+        read(planted, content, kind)
 
     assert told in str(refused.value)
     assert "canary" not in str(refused.value).replace("$(canary)", "")
@@ -74,8 +74,8 @@ def added(daemon: UnixDaemon) -> list[tuple[str, list[str], dict[str, str]]]:
     ]
 
 
-def test_what_is_named_goes_in_and_nothing_else(cli: CommandLine, tmp_path: Path) -> None:
-    file = tmp_path / "env"
+def test_what_is_named_goes_in_and_nothing_else(cli: CommandLine, planted: Path) -> None:
+    file = planted / "env"
     file.write_text(DOTENV)
     cli.make_key()
     line = f"credential import dotenv {file} --take GITHUB=github --take SLACK=slack --origin https://a --json"
@@ -90,8 +90,8 @@ def test_what_is_named_goes_in_and_nothing_else(cli: CommandLine, tmp_path: Path
     assert (0, "", {"added": ["github", "slack"]}) == (code, err, json.loads(out))
 
 
-def test_the_file_is_said_to_hold_them_still(cli: CommandLine, tmp_path: Path) -> None:
-    file = tmp_path / "v.json"
+def test_the_file_is_said_to_hold_them_still(cli: CommandLine, planted: Path) -> None:
+    file = planted / "v.json"
     file.write_text('{"KEY": "ann:canary-pass"}')
     cli.make_key()
     line = f"credential import json {file} --take KEY=ci --kind basic --origin https://a"
@@ -115,8 +115,8 @@ def test_the_file_is_said_to_hold_them_still(cli: CommandLine, tmp_path: Path) -
         ("--take NOBODY=a --take NOTHING=b", "NOBODY, NOTHING"),
     ],
 )
-def test_what_is_wrong_is_told_before_anybody_is_asked(cli: CommandLine, tmp_path: Path, takes: str, told: str) -> None:
-    file = tmp_path / "env"
+def test_what_is_wrong_is_told_before_anybody_is_asked(cli: CommandLine, planted: Path, takes: str, told: str) -> None:
+    file = planted / "env"
     file.write_text(DOTENV)
     code, out, err = cli.run("credential", "import", "dotenv", str(file), *takes.split())
 
@@ -124,8 +124,8 @@ def test_what_is_wrong_is_told_before_anybody_is_asked(cli: CommandLine, tmp_pat
     assert "canary" not in err
 
 
-def test_where_the_daemon_stops_it_what_is_in_is_said(cli: CommandLine, tmp_path: Path) -> None:
-    file = tmp_path / "env"
+def test_where_the_daemon_stops_it_what_is_in_is_said(cli: CommandLine, planted: Path) -> None:
+    file = planted / "env"
     file.write_text(DOTENV)
     cli.make_key()
     line = f"credential import dotenv {file} --take GITHUB=github --origin https://a"

@@ -137,8 +137,8 @@ def test_the_programs_of_a_case_are_those_that_it_names_and_no_tool_of_the_syste
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[OpenSsh]:
-    made = host(tmp_path, "{seconds: 0.5}")
+def server(planted: Path) -> Iterator[OpenSsh]:
+    made = host(planted, "{seconds: 0.5}")
     opened = OpenSsh(made.home, made, TOKEN)
     with contextlib.closing(opened):
         yield opened

@@ -90,9 +90,9 @@ class Lying:
         self.stage.close()
 
 
-def test_a_lie_while_it_runs_makes_the_run_red(tmp_path: Path) -> None:
+def test_a_lie_while_it_runs_makes_the_run_red(planted: Path) -> None:
     with HttpStage() as stage:
-        done = run(needed("create-right"), Lying(stage), tmp_path / "w")
+        done = run(needed("create-right"), Lying(stage), planted / "w")
     told = [str(breach) for breach in done["create-right"].breaches]
 
     assert not done["create-right"].holds

@@ -105,15 +105,15 @@ def test_silence_makes_the_card_short() -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1, 2])
-def test_a_secret_is_found_in_every_spelling(shift: int, tmp_path: Path) -> None:
+def test_a_secret_is_found_in_every_spelling(shift: int, planted: Path) -> None:
     octets = SECRET.encode()
     for leak in (octets, octets.hex().encode(), SECRET.encode("utf-16-le"), base64.b64encode(b"x" * shift + octets)):
         assert spelled_in(b"..." + leak + b"...", SECRET)
     assert not spelled_in(b"nothing of it", SECRET)
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "file").write_bytes(b"." * ((1 << 20) - 5) + octets)
-    (tmp_path / f"{SECRET}.txt").touch()
+    (planted / "deep").mkdir()
+    (planted / "deep" / "file").write_bytes(b"." * ((1 << 20) - 5) + octets)
+    (planted / f"{SECRET}.txt").touch()
 
-    assert 2 == len(list(scan(tmp_path, SECRET)))
-    assert sees(tmp_path)
-    assert 2 == len(list(scan(tmp_path, "canary-")))
+    assert 2 == len(list(scan(planted, SECRET)))
+    assert sees(planted)
+    assert 2 == len(list(scan(planted, "canary-")))

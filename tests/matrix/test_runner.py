@@ -47,9 +47,9 @@ def leaks(home: Path) -> list[tuple[str, ...]]:
     ],
 )
 def test_a_leak_is_its_own_runs_or_of_all_where_nobody_can_tell(
-    tmp_path: Path, left: bytes, told: list[tuple[str, ...]]
+    planted: Path, left: bytes, told: list[tuple[str, ...]]
 ) -> None:
-    home = tmp_path / "house"
+    home = planted / "house"
     home.mkdir()
     (home / "log").write_bytes(left)
 
