@@ -135,7 +135,8 @@ class SessionMachine(RuleBasedStateMachine):
         entered = self._do(lambda: self.hall.registry.enter(caller))
         assert isinstance(entered, SessionView)
         assert entered.anchor_pid == caller.anchor.pid
-        assert (caller.budget in self.muted) == entered.muted
+        by_name = ("agent", caller.program.uid, caller.agent)
+        assert bool({caller.budget, by_name} & self.muted) == entered.muted
 
     @precondition(lambda self: self.alive)
     @rule(which=st.integers(0, PROCESSES_MAX))
@@ -230,7 +231,7 @@ class SessionMachine(RuleBasedStateMachine):
         session_id = str(rows[which % len(rows)]["id"])
         session = self.hall.registry.get(session_id)
         assert session is not None
-        self.muted.discard(session.program) if heard else self.muted.add(session.program)
+        self.muted = self.muted - {*session.muted_by} if heard else self.muted | {*session.muted_by}
         change = self.hall.registry.unmute if heard else lambda one: self.hall.registry.mute(one, "by the human")
         assert self._do(lambda: change(session_id))
 
