@@ -17,7 +17,7 @@ DEPS := build/.test-deps
 FUZZ := build/fuzz-venv/.set-up
 SOURCES := $(shell find broker ui policies packaging -type f -not -name '*.pyc' 2>/dev/null)
 
-.PHONY: help setup test-deps demo test lint types imports unit live bench tamper-table prompts lock pages wheel wheel-test clean
+.PHONY: help setup test-deps demo test lint types imports unit explore live bench tamper-table prompts lock pages wheel wheel-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,9 @@ imports: $(ENV) ## which part may import which
 
 unit: $(ENV) ## the fast tests; TESTS= narrows them
 	@$(BIN)/python -m pytest -q -m "not live" $(TESTS)
+
+explore: $(ENV) ## the property tests with other examples than yesterday's
+	@DOORWARD_EXPLORE=1 $(BIN)/python -m pytest -q $$(grep -rl --include='test_*.py' hypothesis tests)
 
 live: $(ENV) $(DEPS) $(FUZZ) ## the tests with a real daemon, nginx and tmux
 	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -q -m live $(TESTS)
