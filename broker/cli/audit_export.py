@@ -18,9 +18,10 @@ from broker.audit.hashes import EventHashes, Proof
 from broker.audit.verdict import EXIT_CODES, VerdictName
 from broker.cli.export_file import ExportFile
 from broker.cli.faults import CliError, UsageError
-from broker.cli.output import number, parts
+from broker.cli.output import number
 from broker.cli.reach import desk, places
 from broker.client.control import ControlClient
+from broker.client.envelope_lines import parts
 from broker.contract.neutralise import visible_json
 from broker.contract.wire import JsonObject, JsonValue, dump
 

@@ -12,10 +12,11 @@ from contextlib import suppress
 
 from broker.cli.arguments import positive_number, whole_number
 from broker.cli.moments import FORMS, told_moment
-from broker.cli.output import number, parts, text
+from broker.cli.output import number, text
 from broker.cli.reach import desk
 from broker.client.approver import ApproverKey
 from broker.client.control import ControlClient
+from broker.client.envelope_lines import parts
 from broker.client.faults import ClientError, Refused
 from broker.contract.neutralise import visible, visible_json
 from broker.contract.reasons import Category

@@ -11,7 +11,7 @@ from argparse import Namespace
 
 from broker.cli.arguments import Parser, Verbs
 from broker.cli.faults import CliError, UsageError
-from broker.cli.output import number, parts, show, table, text
+from broker.cli.output import number, show, table, text
 from broker.cli.prompts import (
     confirmed,
     passphrase,
@@ -26,6 +26,7 @@ from broker.cli.prompts import (
 from broker.cli.reach import Desk, desk
 from broker.client.card_words import duration
 from broker.client.credential_line import origin_of
+from broker.client.envelope_lines import parts
 from broker.client.handover import aws_parts, credential_value, halves, needs_passphrase
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible

@@ -4,9 +4,10 @@ import base64
 from argparse import Namespace
 
 from broker.cli.arguments import Verbs
-from broker.cli.output import number, part, parts, show, text
+from broker.cli.output import number, show, text
 from broker.cli.reach import desk
 from broker.client.card_words import clock_time
+from broker.client.envelope_lines import part, parts
 from broker.client.hardening import harden
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject

@@ -6,7 +6,8 @@ Nothing here is a fault: without a desktop everything else works, and cards wait
 from collections.abc import Iterator
 
 from broker.cli.doctor_finding import Finding, fine, warning
-from broker.cli.output import number, part, text
+from broker.cli.output import number, text
+from broker.client.envelope_lines import part
 from broker.contract.wire import JsonObject
 
 

@@ -13,11 +13,12 @@ from broker.audit.verdict import VerdictName
 from broker.audit.verify import verify
 from broker.cli.doctor_desktop import desktop
 from broker.cli.doctor_finding import Finding, fault, fine, warning
-from broker.cli.output import number, part, parts, text
+from broker.cli.output import number, text
 from broker.cli.policy_files import in_place
 from broker.client.approver import ApproverError, read_key_file
 from broker.client.card_words import counted
 from broker.client.control import ControlClient
+from broker.client.envelope_lines import part, parts
 from broker.client.faults import ClientError, NotRunning
 from broker.client.places import Places
 from broker.client.transport import check_place

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from broker.cli.doctor_finding import Finding, fine, warning
 from broker.cli.faults import CliError
-from broker.cli.output import part
 from broker.cli.pinentry import PINENTRY, has_display, refuse_untrusted
+from broker.client.envelope_lines import part
 from broker.contract.unlock_methods import UnlockMethod, keyring_alone_refused
 from broker.contract.wire import JsonObject
 

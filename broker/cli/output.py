@@ -2,7 +2,7 @@
 
 import os
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from broker.contract.neutralise import cells, visible, visible_json
@@ -49,16 +49,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> list[
 def text(value: JsonObject, name: str) -> str:
     """A field of an answer as it may be drawn; a dash where it is missing."""
     return _cell(value.get(name))
-
-
-def part(value: JsonObject, name: str) -> JsonObject:
-    found = value.get(name)
-    return found if isinstance(found, Mapping) else {}
-
-
-def parts(value: JsonObject, name: str) -> list[JsonObject]:
-    found = value.get(name)
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def number(value: JsonObject, name: str) -> int:

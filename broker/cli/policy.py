@@ -10,11 +10,12 @@ from pathlib import Path
 
 from broker.cli.arguments import Verbs
 from broker.cli.faults import CliError
-from broker.cli.output import on, parts, show
+from broker.cli.output import on, show
 from broker.cli.policy_files import own_files, unreadable
 from broker.cli.policy_trust import finding_lines, pending_lines, trust
 from broker.cli.reach import desk, places, running
 from broker.client.card_words import counted
+from broker.client.envelope_lines import parts
 from broker.client.faults import NotRunning
 from broker.client.hardening import harden
 from broker.contract.exits import EXIT_CODES, FAULTS_FOUND, USAGE

@@ -4,9 +4,10 @@ from argparse import Namespace
 
 from broker.cli.arguments import add_human_options
 from broker.cli.http import request_of, request_parser
-from broker.cli.output import part, parts, show, text
+from broker.cli.output import show, text
 from broker.cli.reach import desk
 from broker.cli.ssh import command_parser, command_request
+from broker.client.envelope_lines import part, parts
 from broker.contract.exits import EXIT_CODES, USAGE
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject

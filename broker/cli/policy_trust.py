@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from broker.cli.faults import CliError
-from broker.cli.output import number, on, part, parts, show, text
+from broker.cli.output import number, on, show, text
 from broker.cli.prompts import word
 from broker.cli.reach import Desk
 from broker.client.card_words import counted, short_digest
+from broker.client.envelope_lines import part, parts
 from broker.contract.neutralise import visible
 from broker.contract.wire import JsonObject
 

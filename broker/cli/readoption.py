@@ -8,9 +8,10 @@ import sys
 from argparse import Namespace
 
 from broker.cli.faults import CliError
-from broker.cli.output import part, show, text
+from broker.cli.output import show, text
 from broker.cli.prompts import word
 from broker.cli.reach import places, running_or_transient, unlocked_key
+from broker.client.envelope_lines import part
 from broker.contract.wire import JsonObject
 
 

@@ -13,11 +13,11 @@ from argparse import Namespace
 from broker.cli.arguments import Parser, human_parser
 from broker.cli.environment import for_daemon
 from broker.cli.faults import CliError, UsageError
-from broker.cli.output import part
 from broker.cli.prompts import passphrase
 from broker.cli.reach import await_ready, daemon_command, holder, key_file, places, running
 from broker.client.approver import derive
 from broker.client.control import ControlClient
+from broker.client.envelope_lines import part
 from broker.client.faults import NotRunning
 from broker.client.handover import write_line
 from broker.client.hardening import harden

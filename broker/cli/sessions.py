@@ -5,9 +5,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from broker.cli.arguments import Verbs
-from broker.cli.output import number, part, show, table, text
+from broker.cli.output import number, show, table, text
 from broker.cli.reach import desk, places, running
 from broker.client.card_words import duration
+from broker.client.envelope_lines import part
 from broker.client.hardening import harden
 from broker.contract.exits import FAULTS_FOUND
 from broker.contract.neutralise import visible

@@ -1,8 +1,9 @@
 """`doorward status`: what the daemon is doing, in a dozen lines."""
 
 from broker.cli.arguments import human_parser
-from broker.cli.output import number, part, show, text
+from broker.cli.output import number, show, text
 from broker.cli.reach import holder, places, running
+from broker.client.envelope_lines import part
 from broker.client.hardening import harden
 from broker.client.lock_words import lock_words
 from broker.contract.neutralise import visible

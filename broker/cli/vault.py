@@ -6,13 +6,14 @@ import time
 from argparse import Namespace
 
 from broker.cli.arguments import human_parser
-from broker.cli.output import part, show, text
+from broker.cli.output import show, text
 from broker.cli.pinentry import PINENTRY, Dialog, ask, has_display
 from broker.cli.prompts import ABOUT_PINENTRY, passphrase
 from broker.cli.reach import desk, places, running
 from broker.cli.terminal import has_terminal
 from broker.client.approver import ApproverError, cost_of, derive, read_key_file
 from broker.client.control import ControlClient
+from broker.client.envelope_lines import part
 from broker.client.faults import Broken, Refused
 from broker.client.hardening import harden
 from broker.client.places import Places

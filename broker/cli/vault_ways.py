@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from broker.cli.arguments import Verbs, add_cost
 from broker.cli.faults import UsageError
-from broker.cli.output import part, show
+from broker.cli.output import show
 from broker.cli.prompts import new_passphrase
 from broker.cli.reach import key_file, places, running, running_or_transient, unlocked_key
 from broker.cli.readoption import readopt
@@ -24,6 +24,7 @@ from broker.client.approver import (
     stage_rewrap,
 )
 from broker.client.control import ControlClient
+from broker.client.envelope_lines import part
 from broker.client.faults import Refused
 from broker.client.hardening import harden
 from broker.contract.kdf import KdfError, KdfParams

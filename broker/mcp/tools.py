@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from broker.client.agent import AgentClient
+from broker.client.envelope_lines import parts
 from broker.contract.wire import JsonValue
 from broker.mcp.schemas import input_schema
 
@@ -174,8 +175,8 @@ def declared(services: Answer, taken: Iterable[str]) -> list[Tool]:
     """A tool for each operation that the policy lists for models, by name; a name that is taken is left out."""
     tools: dict[str, Tool] = {}
     names = set(taken)
-    for service in _objects(services.get("services")):
-        for operation in _objects(service.get("operations")):
+    for service in parts(services, "services"):
+        for operation in parts(service, "operations"):
             words = operation.get("mcp")
             if not isinstance(words, dict):
                 continue
@@ -186,7 +187,7 @@ def declared(services: Answer, taken: Iterable[str]) -> list[Tool]:
     return [tools[name] for name in sorted(tools)]
 
 
-def _of_operation(service: str, operation: Answer, words: Answer) -> Tool:
+def _of_operation(service: str, operation: Mapping[str, JsonValue], words: Answer) -> Tool:
     name = str(operation.get("operation"))
     reads = operation.get("effect") == "read"
     what = words.get("description") or f"{operation.get('method')} {operation.get('path')} of {service}."
@@ -212,13 +213,13 @@ def _of_operation(service: str, operation: Answer, words: Answer) -> Tool:
     )
 
 
-def _common_beside(operation: Answer) -> tuple[str, ...]:
+def _common_beside(operation: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """What every call may say of itself, but where an argument of the operation has that very name."""
     own = _arguments(operation)
     return tuple(name for name in _COMMON if name not in own)
 
 
-def _arguments(operation: Answer) -> dict[str, JsonValue]:
+def _arguments(operation: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     parameters = operation.get("parameters")
     if not isinstance(parameters, dict):
         return {}
@@ -232,7 +233,7 @@ def _arguments(operation: Answer) -> dict[str, JsonValue]:
     return found
 
 
-def _arguments_schema(operation: Answer) -> dict[str, JsonValue]:
+def _arguments_schema(operation: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     parameters = operation.get("parameters")
     known = parameters if isinstance(parameters, dict) else {}
     common = _properties(input_schema("http-request", *_common_beside(operation), required=()))
@@ -251,10 +252,6 @@ def _properties(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _names(value: JsonValue) -> list[str]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
-
-
-def _objects(value: JsonValue) -> list[Answer]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _object(value: JsonValue) -> Answer:
