@@ -149,7 +149,8 @@ def key_of(server: OpenSsh) -> dict[str, Any]:
 
 
 needs_sshd = pytest.mark.skipif(
-    shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/usr/local/sbin") is None, reason="there is no sshd"
+    shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/usr/local/sbin") is None,
+    reason="sshd (Debian: openssh-server) is not installed; not tested: the far side on a real server",
 )
 
 
